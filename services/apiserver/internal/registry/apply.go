@@ -12,11 +12,12 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Apply merges what the field manager of opts wants into an object, or a subresource of it
-// (server-side apply). Without an object it makes one, but not for a subresource. What the manager
-// wanted before and does not want now goes, if nobody else wants it. Another owner's field with
-// another value is a conflict, unless opts force it. check, unless nil, sees the merged object
-// and may refuse it; after a lost race it sees the next. The result is what was written.
+// Apply merges the fields that the field manager of opts wants into an object or one of its
+// subresources (server-side apply). If the object does not exist, Apply creates it, but not for a
+// subresource. Fields that the manager wanted before and no longer wants are removed unless another
+// manager owns them. A field that another manager owns with another value is a conflict, unless
+// opts force it. check, unless nil, sees the merged object and may refuse it; after a lost race it
+// sees the next one. Apply returns what was written.
 func (r *Resource) Apply(ctx context.Context, namespace, name string, wanted *unstructured.Unstructured, check func(merged scheme.Object) error, opts UpdateOptions) (scheme.Object, error) {
 	opts.record, opts.applied = recordGiven, true
 	return r.Update(ctx, namespace, name, func(current scheme.Object) (scheme.Object, error) {
@@ -36,11 +37,11 @@ func (r *Resource) Apply(ctx context.Context, namespace, name string, wanted *un
 	}, opts)
 }
 
-// mayCreate refuses an update that creates to a user who may only update.
+// mayCreate refuses an update that would create an object to a user who may only update.
 func (r *Resource) mayCreate(ctx context.Context, namespace, name string) error {
 	user, ok := authn.UserFrom(ctx)
 	if !ok || r.registry.config.Authorizer == nil {
-		return nil // This process itself asks.
+		return nil // the caller is this process itself
 	}
 	return authz.Check(ctx, r.registry.config.Authorizer, user, authz.Attributes{
 		Verb: "create", Group: r.kind.Group, Version: r.kind.Version, Resource: r.kind.Resource, Namespace: namespace, Name: name,

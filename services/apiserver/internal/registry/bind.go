@@ -14,10 +14,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
-// Bind assigns a pod to the node that binding names, once: a pod that has a node, is being
-// deleted or has scheduling gates is refused with a conflict. It sets the pod's condition
-// PodScheduled and copies the binding's labels and annotations. It gives the pod
-// as it is then. A dry run does everything but write.
+// Bind assigns a pod to the node that binding names, once. A pod that has a node, is being deleted
+// or has scheduling gates is refused with a conflict. Bind sets the pod's condition PodScheduled,
+// copies the binding's labels and annotations, and returns the resulting pod. A dry run does
+// everything except write.
 func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) (scheme.Object, error) {
 	if err := r.checkBinding(namespace, name, binding); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 	return r.store.Update(ctx, r.stored, namespace, name, bind)
 }
 
-// Admit runs the admission plugins on what a client creates below an object, such as a Binding
-// or an Eviction. What the plugins change is changed in obj. Bind and Evict do it by themselves.
+// Admit runs the admission plugins on an object that a client creates below another, such as a
+// Binding or an Eviction. The plugins change obj in place. Bind and Evict call it themselves.
 func (r *Resource) Admit(ctx context.Context, namespace, name, subresource string, obj scheme.Object, dryRun bool) error {
 	return admit(ctx, r.admission, &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,
@@ -70,7 +70,7 @@ func (r *Resource) Admit(ctx context.Context, namespace, name, subresource strin
 }
 
 // Admit runs the admission plugins on an object of a virtual kind, which is answered and not
-// stored. What the plugins change is changed in obj.
+// stored. The plugins change obj in place.
 func (r *Registry) Admit(ctx context.Context, kind *scheme.Kind, namespace string, obj scheme.Object, dryRun bool) error {
 	return admit(ctx, r.admission, &admission.Request{
 		Verb: admission.Create, Kind: kind, Namespace: namespace, Name: obj.GetName(), Object: obj, DryRun: dryRun,

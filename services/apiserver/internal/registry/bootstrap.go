@@ -22,14 +22,14 @@ const (
 	// The Service by which pods reach the API, and the port that it always has.
 	apiService     = "kubernetes"
 	apiServicePort = 443
-	// upkeepEvery is how often what the apiserver owns itself is looked after.
+	// upkeepEvery is the interval of the upkeep of the apiserver's own objects.
 	upkeepEvery = 10 * time.Second
-	// How often, and how many times, an apiserver looks whether another one has created the
-	// `kubernetes` Service whose address it holds.
+	// How often, and how many times, an apiserver checks whether another one has created the
+	// `kubernetes` Service whose address is taken.
 	addressEvery    = 100 * time.Millisecond
 	addressAttempts = 30
-	// repairEvery is how often addresses and ports are compared with the services that hold
-	// them; Kubernetes' interval.
+	// repairEvery is how often addresses and ports are compared with the services that hold them;
+	// Kubernetes' interval.
 	repairEvery = 3 * time.Minute
 )
 
@@ -38,9 +38,9 @@ func systemNamespaces() []string {
 	return []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 }
 
-// Run keeps what the apiserver owns itself: the system namespaces, the `kubernetes` Service,
-// and the records of the addresses and ports in use. It returns when ctx
-// ends. Several apiservers may run it at once.
+// Run maintains the objects that the apiserver owns: the system namespaces, the `kubernetes`
+// Service, and the records of the addresses and ports in use. It returns when ctx ends. Several
+// apiservers may run it at once.
 func (r *Registry) Run(ctx context.Context) error {
 	upkeep, repair := time.NewTicker(upkeepEvery), time.NewTicker(repairEvery)
 	defer upkeep.Stop()
@@ -62,12 +62,12 @@ func (r *Registry) Run(ctx context.Context) error {
 
 func (r *Registry) try(ctx context.Context, what string, do func(context.Context) error) {
 	if err := do(ctx); err != nil && ctx.Err() == nil {
-		r.log.Error("upkeep failed; trying again", "what", what, "err", err)
+		r.log.Error("upkeep failed; will retry", "what", what, "err", err)
 	}
 }
 
-// Bootstrap creates what is missing of the system namespaces, the priority classes of the
-// system, the objects that tell of the apiserver, the default range of service addresses and the
+// Bootstrap creates the missing ones of these objects: the system namespaces, the system's priority
+// classes, the objects that describe the apiserver, the default range of service addresses and the
 // `kubernetes` Service. It may be called before Run, so that the first request finds them.
 func (r *Registry) Bootstrap(ctx context.Context) error {
 	for _, name := range systemNamespaces() {
@@ -91,8 +91,8 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 }
 
 // ensureService creates the `kubernetes` Service unless it exists. Its address may be taken
-// already: for a moment by another apiserver that is just creating the Service, or for good by
-// one that died while it did, whose record is then dropped.
+// already: for a moment by another apiserver that is just creating the Service, or for good by one
+// that died in the process. In the latter case ensureService drops the record of the address.
 func (r *Registry) ensureService(ctx context.Context, service *corev1.Service) error {
 	ticker := time.NewTicker(addressEvery)
 	defer ticker.Stop()
@@ -139,7 +139,7 @@ func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
 	return nil
 }
 
-// repair compares what is recorded as taken with what services have.
+// repair compares what is recorded as taken with what services hold.
 func (r *Registry) repair(ctx context.Context, leaked allocate.Leaked) error {
 	return r.services.Repair(ctx, leaked, func(ctx context.Context) ([]*corev1.Service, error) {
 		page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.config.Table), store.ListOptions{})

@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// present gives a stored object in the form of the requested kind.
+// present returns a stored object in the form of the requested kind.
 func (r *Resource) present(obj scheme.Object) scheme.Object {
 	if obj == nil || r.strategy.FromStored == nil {
 		return obj
@@ -20,7 +20,7 @@ func (r *Resource) present(obj scheme.Object) scheme.Object {
 	return r.strategy.FromStored(obj)
 }
 
-// storable gives an object of the requested kind in the form that etcd holds.
+// storable returns an object of the requested kind in its stored form.
 func (r *Resource) storable(obj scheme.Object) scheme.Object {
 	if r.strategy.ToStored == nil {
 		return obj
@@ -28,7 +28,7 @@ func (r *Resource) storable(obj scheme.Object) scheme.Object {
 	return r.strategy.ToStored(obj)
 }
 
-// conversions are those of the kinds that etcd holds as another.
+// conversions returns the conversions of the kinds that are stored as another kind.
 func conversions(strategies map[schema.GroupVersionKind]*strategy.Strategy) map[schema.GroupVersionKind]managedfields.Conversion {
 	found := map[schema.GroupVersionKind]managedfields.Conversion{}
 	for gvk, s := range strategies {
@@ -47,8 +47,8 @@ func deepCopy(obj scheme.Object) (scheme.Object, error) {
 	return copied, nil
 }
 
-// listOf puts objs in the kind's list. Their items are struct copies that share what they
-// point to.
+// listOf returns objs as the kind's list. The items are shallow copies that share what they point
+// to.
 func listOf(kind *scheme.Kind, objs []scheme.Object) (runtime.Object, error) {
 	list := kind.NewList()
 	items := make([]runtime.Object, len(objs))

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Kubernetes' generated names: the prefix is cut so that prefix and suffix have at most
+	// Kubernetes' generated names: the prefix is truncated so that prefix and suffix have at most
 	// 63 characters.
 	generatedSuffix = 5
 	generatedPrefix = 63 - generatedSuffix
@@ -28,9 +28,9 @@ const (
 	generateAttempts = 8
 )
 
-// Create writes a new object into namespace, which is empty for cluster-wide kinds. obj
-// becomes the registry's. The field manager of opts comes to own all of its fields. The result is
-// what was written.
+// Create writes a new object into namespace, which is empty for cluster-scoped kinds. The registry
+// takes ownership of obj. The field manager of opts becomes the owner of all its fields. Create
+// returns what was written.
 func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Object, opts metav1.CreateOptions) (scheme.Object, error) {
 	return r.create(ctx, namespace, obj, opts, recordWriter)
 }
@@ -84,7 +84,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
-	req.Name = obj.GetName() // By now it has one.
+	req.Name = obj.GetName() // The name is set by now.
 	if err := r.admission.Validate(ctx, req); err != nil {
 		return nil, err
 	}
@@ -102,12 +102,12 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	return r.present(created), nil
 }
 
-// writeNamed stores a complete new object. With a prefix its name is a generated one, for which
-// another is tried when it is taken.
+// writeNamed stores a complete new object. With a prefix the name is generated, and generated again
+// while it is taken.
 func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
 	for attempt := 1; ; attempt++ {
 		named := obj
-		if prefix != "" { // A failed attempt must leave no allocated address behind.
+		if prefix != "" { // A failed attempt must not leave an allocated address in obj.
 			var err error
 			if named, err = deepCopy(obj); err != nil {
 				return nil, apierrors.NewInternalError(err)
@@ -130,7 +130,7 @@ func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj
 	}
 }
 
-// write stores a complete new object, with the addresses that the kind needs.
+// write stores a complete new object with the addresses and ports that the kind needs.
 func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
 	stored := r.storable(obj)
 	given, err := r.registry.services.Allocate(ctx, stored, nil, dryRun)
@@ -157,8 +157,7 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 	return created, nil
 }
 
-// explainExisting adds to an AlreadyExists error that the object which is in the way is being
-// deleted.
+// explainExisting adds to an AlreadyExists error that the existing object is being deleted.
 func (r *Resource) explainExisting(ctx context.Context, namespace, name string, err error) error {
 	var status apierrors.APIStatus
 	if !apierrors.IsAlreadyExists(err) || !asStatus(err, &status) {
@@ -173,8 +172,8 @@ func (r *Resource) explainExisting(ctx context.Context, namespace, name string, 
 	return &apierrors.StatusError{ErrStatus: explained}
 }
 
-// wipeSystemFields clears the metadata that a client may not choose, before anybody sees it or
-// comes to own it.
+// wipeSystemFields clears the metadata that a client may not choose, before anything sees it or
+// becomes its owner.
 func wipeSystemFields(obj scheme.Object) {
 	obj.SetUID("")
 	obj.SetCreationTimestamp(metav1.Time{})
@@ -206,8 +205,8 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 	return nil
 }
 
-// checkKind refuses objects of another kind: the HTTP layer decodes by the request's kind, so
-// that this is a mistake of the caller.
+// checkKind rejects objects of another kind. The HTTP layer decodes by the request's kind, so this
+// is a mistake of the caller.
 func (r *Resource) checkKind(obj scheme.Object) error {
 	if !r.kind.Holds(obj) {
 		return apierrors.NewBadRequest(fmt.Sprintf("a %T was sent where a %s is expected", obj, r.kind.Kind))
@@ -215,7 +214,7 @@ func (r *Resource) checkKind(obj scheme.Object) error {
 	return nil
 }
 
-// checkNamespace compares the namespace of a request with that of its object, and fills the
+// checkNamespace compares the namespace of a request with that of its object, and fills in the
 // latter.
 func (r *Resource) checkNamespace(namespace string, obj scheme.Object) error {
 	if !r.kind.Namespaced {
@@ -236,7 +235,7 @@ func (r *Resource) checkNamespace(namespace string, obj scheme.Object) error {
 	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 }
 
-// rename gives an error of the store the name of the requested kind's group.
+// rename replaces the group and kind in an error of the store by those of the requested kind.
 func (r *Resource) rename(err error) error {
 	if r.kind == r.stored {
 		return err
@@ -263,12 +262,11 @@ func generateName(prefix string) string {
 	return prefix + utilrand.String(generatedSuffix)
 }
 
-// IsDryRun reports whether the dryRun of a request's options says that nothing is to be written, as
-// any directive does, whether it is known or not.
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
+// IsDryRun reports whether a request's dryRun option forbids writing. Any directive does, known or
+// not. https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 func IsDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
-// refused says that an error of a write means that it was certainly not made.
+// refused reports whether err means that the write certainly did not happen.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < http.StatusInternalServerError

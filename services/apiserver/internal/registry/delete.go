@@ -24,9 +24,8 @@ var (
 	errPending   = errors.New("the object is being deleted already")
 )
 
-// Delete deletes an object: at once, or, when it has finalizers or is deleted gracefully, by
-// marking it with a deletionTimestamp. It gives the object's last state and whether it is
-// gone.
+// Delete deletes an object: at once or, if it has finalizers or is deleted gracefully, by marking
+// it with a deletionTimestamp. It returns the object's last state and whether the object is gone.
 func (r *Resource) Delete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
 	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
 		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
@@ -62,9 +61,9 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	}
 }
 
-// tryDelete is one attempt of Delete. With an error it gives the object only if it has marked it
-// to be gone at once: another who saw the mark may then be first to remove it, as the node agent
-// of a pod is, which is what was asked for and no error.
+// tryDelete is one attempt of Delete. With an error it returns the object only if it has marked it
+// for immediate removal. Another client that saw the mark may then be the first to remove it, as a
+// pod's node agent may: that is the requested result, not an error.
 func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
 	namespace, name := req.Namespace, req.Name
 	var seen scheme.Object
@@ -96,8 +95,8 @@ func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts m
 	return gone, true, nil
 }
 
-// admitDelete lets the plugins see what is about to be deleted, unless marking it failed with
-// err or found that there is nothing to do.
+// admitDelete shows the plugins the object to be deleted, unless marking it failed with err or
+// found that there is nothing to do.
 func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, current scheme.Object, err error) error {
 	if err != nil && !errors.Is(err, errDeleteNow) {
 		return nil
@@ -106,9 +105,9 @@ func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, curr
 	return r.admission.Validate(ctx, req)
 }
 
-// mark gives current as a deletion with opts leaves it, and whether it is to be removed right
-// after. errDeleteNow says that it needs no marking, errPending that nothing is to be done.
-// The rules are those of Kubernetes' BeforeDelete and updateForGracefulDeletionAndFinalizers.
+// mark returns current as a deletion with opts leaves it, and whether to remove it right after.
+// errDeleteNow reports that it needs no marking, errPending that there is nothing to do. The rules
+// are those of Kubernetes' BeforeDelete and updateForGracefulDeletionAndFinalizers.
 func (r *Resource) mark(current scheme.Object, opts metav1.DeleteOptions) (obj scheme.Object, last bool, err error) {
 	if err := r.checkPreconditions(current, opts.Preconditions); err != nil {
 		return nil, false, err
@@ -151,8 +150,8 @@ func (r *Resource) mark(current scheme.Object, opts metav1.DeleteOptions) (obj s
 	return nil, false, errDeleteNow
 }
 
-// markGraceful sets when obj is to be gone, and gives the seconds until then; nil when obj is
-// not deleted gracefully.
+// markGraceful sets the time at which obj is to be gone and returns the seconds until then; nil if
+// obj is not deleted gracefully.
 func (r *Resource) markGraceful(obj scheme.Object, opts metav1.DeleteOptions, now metav1.Time) (*int64, error) {
 	if opts.GracePeriodSeconds != nil && *opts.GracePeriodSeconds < 0 {
 		one := int64(1) // Negative values mean one second.
@@ -179,14 +178,14 @@ func (r *Resource) markGraceful(obj scheme.Object, opts metav1.DeleteOptions, no
 		return nil, nil
 	}
 	if opts.GracePeriodSeconds == nil || *opts.GracePeriodSeconds >= *had {
-		return nil, errPending // A grace period can only be shortened.
+		return nil, errPending // a grace period can only be shortened
 	}
 	period := *opts.GracePeriodSeconds
 	at := metav1.NewTime(obj.GetDeletionTimestamp().Add(time.Duration(period-*had) * time.Second))
 	if at.Before(&now) {
 		at = now
 		if period != 0 {
-			period = 1 // Still graceful: whoever stops the pod makes the final delete.
+			period = 1 // still graceful: the process that stops the pod makes the final delete
 		}
 	}
 	obj.SetDeletionTimestamp(&at)
@@ -211,15 +210,15 @@ func (r *Resource) checkPreconditions(current scheme.Object, p *metav1.Precondit
 	return nil
 }
 
-// preconditionFailed says that an object is not the one that a client meant, in Kubernetes'
-// words.
+// preconditionFailed returns an error, in Kubernetes' words, for an object that is not the one the
+// client meant.
 func preconditionFailed(what string, wanted, is any) error {
 	return fmt.Errorf("%s: %s in precondition: %v, %s in object meta: %v", "Precondition failed", what, wanted, what, is)
 }
 
-// collectorFinalizers gives obj's finalizers as the propagation policy wants them: "orphan" or
-// "foregroundDeletion" are added or taken away, the others stay. Who says nothing gets what the
-// object's finalizers say already, else what is usual for its kind.
+// collectorFinalizers returns obj's finalizers as the propagation policy requires: it adds or
+// removes "orphan" and "foregroundDeletion" and keeps the others. Without a policy, the object's
+// finalizers decide, else its kind's default.
 func (r *Resource) collectorFinalizers(obj scheme.Object, opts metav1.DeleteOptions) []string {
 	orphan := slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	foreground := !orphan && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
@@ -244,7 +243,7 @@ func (r *Resource) collectorFinalizers(obj scheme.Object, opts metav1.DeleteOpti
 	return finalizers
 }
 
-// remove takes an object from etcd if it is still as seen; errChanged if it is not.
+// remove deletes an object from etcd if it is still as seen; errChanged if it is not.
 func (r *Resource) remove(ctx context.Context, namespace, name string, seen scheme.Object) (scheme.Object, error) {
 	gone, err := r.store.Delete(ctx, r.stored, namespace, name, func(current scheme.Object) error {
 		if current.GetResourceVersion() != seen.GetResourceVersion() {
@@ -280,8 +279,8 @@ func (r *Resource) dryDelete(ctx context.Context, req *admission.Request, opts m
 	return r.present(obj), last, nil
 }
 
-// DeleteCollection deletes the objects that list selects, each as Delete does, and gives the
-// list of them. An object that is gone already is no error.
+// DeleteCollection deletes the objects that list selects, each as Delete does, and returns them as
+// a list. An object that is already gone is not an error.
 func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del metav1.DeleteOptions, list metav1.ListOptions) (runtime.Object, error) {
 	if IgnoresReadErrors(del) {
 		return nil, refuseUnreadable()

@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
-// forgetEndpoints deletes the Endpoints of a service that is gone, whoever made them; gone may be
-// of any kind. Nobody is asked: it is part of the deletion of the service.
+// forgetEndpoints deletes the Endpoints of a deleted service, whoever created them; gone may be of
+// any kind. No authorization applies: it is part of the service's deletion.
 func (r *Registry) forgetEndpoints(ctx context.Context, gone scheme.Object) {
 	service, ok := gone.(*corev1.Service)
 	if !ok {
@@ -27,6 +27,6 @@ func (r *Registry) forgetEndpoints(ctx context.Context, gone scheme.Object) {
 	unasked.admission = &admission.Chain{}
 	_, _, err := unasked.Delete(fence.Without(context.WithoutCancel(ctx)), service.Namespace, service.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		r.log.Warn("deleting the endpoints of a service", "namespace", service.Namespace, "service", service.Name, "err", err)
+		r.log.Warn("failed to delete the endpoints of a service", "namespace", service.Namespace, "name", service.Name, "err", err)
 	}
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// evictAttempts is how often an eviction looks again at a pod that changed under its eyes;
-// Kubernetes' number.
+// evictAttempts is how often an eviction retries with a pod that changed meanwhile; Kubernetes'
+// number.
 const evictAttempts = 20
 
-// Evict deletes a pod if its disruption budget, if it has one, allows that, and charges the
-// budget: check and charge are one transaction, so that concurrent evictions never pass it.
-// opts are the request's. The rules and errors are those of Kubernetes' eviction subresource:
-// 429 with the cause DisruptionBudget when the budget does not allow it now.
+// Evict deletes a pod if its disruption budget, if any, allows that, and charges the budget. Check
+// and charge are one transaction, so that concurrent evictions never exceed the budget. opts are
+// the request's. The rules and errors are those of Kubernetes' eviction subresource: 429 with the
+// cause DisruptionBudget if the budget does not allow it now.
 func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *policyv1.Eviction, opts metav1.CreateOptions) error {
 	if r.kind.Kind != "Pod" {
 		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), "evict")
@@ -42,7 +42,7 @@ func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *
 	if err := r.Admit(ctx, namespace, name, "eviction", eviction, IsDryRun(del.DryRun)); err != nil {
 		return err
 	}
-	// What follows is the eviction's own doing, for which the client needs no further right.
+	// The rest is done by the eviction itself, for which the client needs no further rights.
 	bare := *r
 	bare.admission = &admission.Chain{}
 	e := &evicting{pods: &bare, namespace: namespace, name: name, opts: del}
@@ -67,8 +67,8 @@ func checkEviction(namespace, name string, eviction *policyv1.Eviction) error {
 	return nil
 }
 
-// evictionOptions are the options with which the pod is deleted. Either the request or the
-// eviction may ask for a dry run.
+// evictionOptions returns the options for deleting the pod. Either the request or the eviction may
+// ask for a dry run.
 func evictionOptions(eviction *policyv1.Eviction, opts metav1.CreateOptions) (metav1.DeleteOptions, error) {
 	if eviction.DeleteOptions == nil {
 		return metav1.DeleteOptions{DryRun: opts.DryRun}, nil
@@ -90,7 +90,7 @@ type evicting struct {
 	pinned          bool // to the client's resourceVersion
 }
 
-// try is one attempt; errChanged says that what it looked at has changed.
+// try is one attempt; errChanged reports that what it read has changed.
 func (e *evicting) try(ctx context.Context) error {
 	obj, err := e.pods.store.Get(ctx, e.pods.stored, e.namespace, e.name)
 	if err != nil {
@@ -98,16 +98,16 @@ func (e *evicting) try(ctx context.Context) error {
 	}
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
-		return apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store gave a %T", obj))
+		return apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store returned a %T", obj))
 	}
 	if err := e.checkPreconditions(pod); err != nil {
-		return err // before a budget is charged for nothing
+		return err // before a budget is charged in vain
 	}
 	if disruption.Exempt(pod) {
 		if disruption.Settled(pod) {
 			return e.delete(ctx, nil)
 		}
-		// A pending pod that starts in this moment has a budget to ask.
+		// A pending pod that starts at this moment may be covered by a budget.
 		return e.lost(e.delete(ctx, pod), errChanged)
 	}
 	budgets, err := e.budgets(ctx, pod)
@@ -130,8 +130,8 @@ func (e *evicting) try(ctx context.Context) error {
 	return e.delete(ctx, nil)
 }
 
-// lost gives instead when a deletion failed since the pod is not as it was, unless the client
-// had asked for a certain resourceVersion itself.
+// lost returns instead if a deletion failed because the pod has changed, unless the client itself
+// asked for a certain resourceVersion.
 func (e *evicting) lost(err, instead error) error {
 	if apierrors.IsConflict(err) && !fence.IsLost(err) && !e.pinned {
 		return instead
@@ -139,7 +139,7 @@ func (e *evicting) lost(err, instead error) error {
 	return err
 }
 
-// budgets are those that cover the pod, as etcd has them.
+// budgets returns the budgets in etcd that cover the pod.
 func (e *evicting) budgets(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
 	page, err := e.pods.store.List(ctx, e.budgetKind(), store.ListOptions{Namespace: e.namespace})
 	if err != nil {
@@ -158,7 +158,7 @@ func (e *evicting) budgetKind() *scheme.Kind {
 	return scheme.For[*policyv1.PodDisruptionBudget](e.pods.registry.config.Table)
 }
 
-// charge takes one disruption from the budget, as it is in etcd at that moment.
+// charge takes one disruption from the budget as it is in etcd at that moment.
 func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudget) error {
 	if IsDryRun(e.opts.DryRun) {
 		return disruption.Charge(seen.DeepCopy(), e.name, time.Now())
@@ -167,7 +167,7 @@ func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudge
 	_, err := e.pods.store.Update(ctx, kind, e.namespace, seen.Name, e.pods.registry.recorded(kind, func(current scheme.Object) (scheme.Object, error) {
 		budget, ok := current.(*policyv1.PodDisruptionBudget)
 		if !ok {
-			return nil, apierrors.NewInternalError(fmt.Errorf("charging a disruption budget: the store gave a %T", current))
+			return nil, apierrors.NewInternalError(fmt.Errorf("charging a disruption budget: the store returned a %T", current))
 		}
 		if budget.UID != seen.UID {
 			return nil, errChanged
@@ -175,7 +175,7 @@ func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudge
 		return budget, disruption.Charge(budget, e.name, time.Now())
 	}))
 	if apierrors.IsNotFound(err) {
-		return errChanged // The budget is gone: a 404 would tell the client that the pod is.
+		return errChanged // The budget is gone; a 404 would tell the client that the pod is.
 	}
 	return err
 }
@@ -198,8 +198,8 @@ func (e *evicting) checkPreconditions(pod *corev1.Pod) error {
 	return nil
 }
 
-// delete tells on the pod that it is evicted, and deletes it. If as is not nil, only the pod in
-// that state is deleted; else the answer is a conflict.
+// delete marks the pod as evicted and deletes it. If as is not nil, it deletes the pod only in that
+// state, and otherwise returns a conflict.
 func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
 	opts := *e.opts.DeepCopy()
 	pin := func(version string) {
@@ -212,7 +212,7 @@ func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
 		pin(as.ResourceVersion)
 	}
 	if !IsDryRun(opts.DryRun) {
-		told, err := e.tell(ctx, opts)
+		told, err := e.markEvicted(ctx, opts)
 		if err != nil {
 			return err
 		}
@@ -224,13 +224,13 @@ func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
 	return err
 }
 
-// tell sets the pod's condition DisruptionTarget.
-func (e *evicting) tell(ctx context.Context, opts metav1.DeleteOptions) (scheme.Object, error) {
+// markEvicted sets the pod's condition DisruptionTarget.
+func (e *evicting) markEvicted(ctx context.Context, opts metav1.DeleteOptions) (scheme.Object, error) {
 	pinned := &evicting{opts: opts}
 	return e.pods.store.Update(ctx, e.pods.stored, e.namespace, e.name, func(current scheme.Object) (scheme.Object, error) {
 		pod, ok := current.(*corev1.Pod)
 		if !ok {
-			return nil, apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store gave a %T", current))
+			return nil, apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store returned a %T", current))
 		}
 		if err := pinned.checkPreconditions(pod); err != nil {
 			return nil, err
@@ -242,7 +242,7 @@ func (e *evicting) tell(ctx context.Context, opts metav1.DeleteOptions) (scheme.
 	})
 }
 
-// setCondition sets a condition of a pod, changed now unless its status stays.
+// setCondition sets a condition of a pod, with the current time unless its status is unchanged.
 func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {
 	condition.LastTransitionTime = metav1.Now().Rfc3339Copy()
 	condition.ObservedGeneration = pod.Generation

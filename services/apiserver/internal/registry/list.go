@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// Get reads one object, as it is in etcd now.
+// Get reads one object from etcd.
 func (r *Resource) Get(ctx context.Context, namespace, name string) (scheme.Object, error) {
 	obj, err := r.store.Get(ctx, r.stored, namespace, name)
 	if err != nil {
@@ -27,8 +27,8 @@ func (r *Resource) Get(ctx context.Context, namespace, name string) (scheme.Obje
 	return r.present(obj), nil
 }
 
-// GetAt is Get with Kubernetes' meaning of a resourceVersion: unset is what etcd holds now, "0"
-// whatever the feed has, N at least N, waiting for it up to 3 s.
+// GetAt is Get with Kubernetes' meaning of a resourceVersion: unset means the current state of
+// etcd, "0" whatever the feed has, and N at least N, with a wait of up to 3 s.
 func (r *Resource) GetAt(ctx context.Context, namespace, name, version string) (scheme.Object, error) {
 	if version == "" {
 		return r.Get(ctx, namespace, name)
@@ -40,7 +40,7 @@ func (r *Resource) GetAt(ctx context.Context, namespace, name, version string) (
 	obj, err := r.feed().Get(ctx, namespace, name, minimum)
 	switch {
 	case errors.Is(err, feed.ErrUnreadable) || apierrors.IsTooManyRequests(err):
-		// etcd tells what is wrong with the value, or knows it while the feed does not.
+		// etcd names what is wrong with the value, or is readable while the feed is not.
 		return r.Get(ctx, namespace, name)
 	case err != nil:
 		return nil, r.rename(err)
@@ -52,30 +52,30 @@ func (r *Resource) GetAt(ctx context.Context, namespace, name, version string) (
 
 func (r *Resource) feed() *feed.Feed { return r.registry.config.Feeds.Of(r.stored) }
 
-// Listing is what a list holds, before it is given a form.
+// Listing is the contents of a list before its conversion to a list object.
 type Listing struct {
 	// Items are in the order of namespace and name. Their objects are of the requested kind.
 	Items []feed.Item
-	// Revision is that of etcd at which the list was read, History that of which it is; the zero
-	// History if etcd has none yet.
+	// Revision is the etcd revision at which the list was read, and History the history it belongs
+	// to; the zero History if etcd has none yet.
 	Revision int64
 	History  store.History
 	// Continue is the token of the next page; empty at the end.
 	Continue string
-	// Remaining is how many objects follow; nil at the end, or when that is not known.
+	// Remaining is the number of objects that follow; nil at the end, or if unknown.
 	Remaining *int64
-	// Unreadable are the keys of values that are left out, since they cannot be read.
+	// Unreadable are the keys of values that are left out because they cannot be read.
 	Unreadable []string
 }
 
-// Meta is the list's metadata.
+// Meta returns the list's metadata.
 func (l *Listing) Meta() metav1.ListMeta {
 	return metav1.ListMeta{
 		ResourceVersion: strconv.FormatInt(l.Revision, 10), Continue: l.Continue, RemainingItemCount: l.Remaining,
 	}
 }
 
-// Objects are the objects of the items.
+// Objects returns the objects of the items.
 func (l *Listing) Objects() []scheme.Object {
 	objs := make([]scheme.Object, len(l.Items))
 	for i, item := range l.Items {
@@ -84,7 +84,7 @@ func (l *Listing) Objects() []scheme.Object {
 	return objs
 }
 
-// List is Read in the form of the kind's list.
+// List is Read with the result as the kind's list.
 func (r *Resource) List(ctx context.Context, namespace string, opts metav1.ListOptions) (runtime.Object, error) {
 	listing, err := r.Read(ctx, namespace, opts)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Resource) List(ctx context.Context, namespace string, opts metav1.ListO
 	return r.ListOf(listing)
 }
 
-// ListOf gives a listing the form of the kind's list.
+// ListOf converts a listing to the kind's list.
 func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
 	list, err := listOf(r.kind, listing.Objects())
 	if err != nil {
@@ -110,16 +110,16 @@ func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
 	return list, nil
 }
 
-// Read reads the objects that opts selects in a namespace, or in all when it is empty, with
+// Read reads the objects that opts selects in a namespace, or in all if it is empty, with
 // Kubernetes' meaning of resourceVersion and resourceVersionMatch ("API Concepts"):
 //
-//   - unset: what etcd holds now, from the feed when that has come so far;
+//   - unset: the current state of etcd, from the feed once it has caught up;
 //   - "0": whatever the feed has, and all of it, whatever the limit;
-//   - N with Exact, or with a limit and no match: exactly N, from etcd's history;
-//   - N otherwise: at least N, from the feed, waiting up to 3 s;
-//   - a continue token: what the first page showed, from the feed if nothing changed since, else
-//     from etcd's history, or, if that is compacted, 410 with a token by which the list goes on
-//     at what is there now.
+//   - N with Exact, or with a limit and no match: exactly N, from etcd's past;
+//   - N otherwise: at least N, from the feed, with a wait of up to 3 s;
+//   - a continue token: the state that the first page showed, from the feed if nothing changed since,
+//     else from etcd's past. If that is compacted: 410 with a token that continues the list with the
+//     current state.
 func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListOptions) (*Listing, error) {
 	if err := listing.Validate(opts, false); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListO
 		return nil, r.rename(err)
 	}
 	if r.strategy.FromStored != nil {
-		listing.Items = slices.Clone(listing.Items) // They may be the feed's.
+		listing.Items = slices.Clone(listing.Items) // The items may be the feed's.
 		for i := range listing.Items {
 			item := &listing.Items[i]
 			item.Object, item.Plain = r.present(item.Object), nil
@@ -198,8 +198,8 @@ func (r *Resource) readPast(ctx context.Context, opts store.ListOptions) (*Listi
 	return listing, nil
 }
 
-// readNow reads what etcd holds now, beginning with a key: from the feed, once that has heard of
-// etcd's present revision, or from etcd if it does not in time.
+// readNow reads the current state of etcd, beginning with a key: from the feed once it has heard of
+// etcd's current revision, or from etcd if the feed does not in time.
 func (r *Resource) readNow(ctx context.Context, selected selection, from string, opts store.ListOptions) (*Listing, error) {
 	now, err := r.store.Revision(ctx)
 	if err != nil {
@@ -219,8 +219,8 @@ func (r *Resource) readNow(ctx context.Context, selected selection, from string,
 	return listing, err
 }
 
-// page gives what is selected of a reading, beginning with a key: at most limit of them, unless
-// that is 0.
+// page returns the selected items of a reading, beginning with a key: at most limit of them, unless
+// limit is 0.
 func (r *Resource) page(selected selection, reading feed.Reading, namespace, from string, limit int64) (*Listing, error) {
 	items := reading.Items
 	if from != "" {

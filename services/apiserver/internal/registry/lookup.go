@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// lookup reads what admission must know: from the feed, and from etcd when the feed lacks it,
+// lookup provides what admission must know: from the feed, and from etcd if the feed lacks it,
 // since a feed may trail a write that the same client made a moment ago.
 type lookup struct{ registry *Registry }
 

@@ -17,18 +17,18 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
-// maxRanges is how many ranges of service addresses a cluster is started with: one of each
-// family.
+// maxRanges is the maximum number of service address ranges that a cluster is started with: one of
+// each family.
 const maxRanges = 2
 
-// checkRanges wants one range, or two of different families.
+// checkRanges requires one range, or two of different families.
 func checkRanges(prefixes []netip.Prefix) error {
 	if len(prefixes) > maxRanges {
 		return fmt.Errorf("there are %d service ranges; there can be one of each address family", len(prefixes))
 	}
 	for _, prefix := range prefixes {
 		if !prefix.IsValid() {
-			return fmt.Errorf("a service range is no range of addresses")
+			return fmt.Errorf("a service range is not a range of addresses")
 		}
 		if err := allocate.NewRange(prefix).Check(); err != nil {
 			return err
@@ -40,7 +40,8 @@ func checkRanges(prefixes []netip.Prefix) error {
 	return nil
 }
 
-// families are those of the ranges that the cluster was started with, the default one first.
+// families returns the families of the ranges that the cluster was started with, the default one
+// first.
 func (c *Config) families() dualstack.Families {
 	var families dualstack.Families
 	for _, prefix := range c.ServiceCIDRs {
@@ -49,11 +50,11 @@ func (c *Config) families() dualstack.Families {
 	return families
 }
 
-// firstAddress is the address of the `kubernetes` Service.
+// firstAddress returns the address of the `kubernetes` Service.
 func (c *Config) firstAddress() netip.Addr { return allocate.NewRange(c.ServiceCIDRs[0]).First() }
 
-// ensureRange creates the ServiceCIDR with the ranges that the apiserver was started with unless
-// it exists, and says that it is ready. It never changes another's ranges, but adds the second
+// ensureRange creates the ServiceCIDR with the ranges that the apiserver was started with, unless
+// it exists, and sets its Ready condition. It never changes existing ranges, but adds the second
 // address family to the first.
 func (r *Registry) ensureRange(ctx context.Context) error {
 	var wanted []string
@@ -116,7 +117,7 @@ func (r *Registry) changeRange(ctx context.Context, subresource string, change f
 	return nil
 }
 
-// apiServiceObject is the Service by which pods reach the API.
+// apiServiceObject returns the Service through which pods reach the API.
 func (r *Registry) apiServiceObject() *corev1.Service {
 	first := r.config.firstAddress().String()
 	single := corev1.IPFamilyPolicySingleStack

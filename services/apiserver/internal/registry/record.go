@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// ownWriter owns the fields of what the registry itself writes; the name is Kubernetes'.
+// ownWriter owns the fields that the registry itself writes; the name is Kubernetes'.
 const ownWriter = "kube-apiserver"
 
 // record is how a write records who owns which fields.
@@ -21,14 +21,14 @@ type record int
 const (
 	// recordWriter makes the writer the owner of what it changes.
 	recordWriter record = iota
-	// recordGiven takes the owners that the object has: who made it has recorded them.
+	// recordGiven keeps the owners in the object: its creator has recorded them.
 	recordGiven
 	// recordNobody drops all owners.
 	recordNobody
 )
 
-// own records the owners of obj, by which writer replaces live. Live is nil if there is none, and
-// writer is empty when this process itself writes.
+// own records the owners of obj, with which writer replaces live. live is nil if there is none;
+// writer is empty if this process itself writes.
 func (r *Resource) own(how record, subresource string, live, obj scheme.Object, writer string) {
 	switch how {
 	case recordWriter:
@@ -42,8 +42,8 @@ func (r *Resource) own(how record, subresource string, live, obj scheme.Object, 
 	}
 }
 
-// mutate runs the plugins that may change an object. They should not change its owners; what they
-// make of them is dropped if it cannot be read.
+// mutate runs the plugins that may change an object. They should not change its owners; if the
+// result cannot be read, their change is dropped.
 func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
 	before := req.Object.GetManagedFields()
 	if err := r.admission.Mutate(ctx, req); err != nil {
@@ -62,5 +62,6 @@ func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
 	return nil
 }
 
-// tooLarge says that an object was refused for its size, of which its owners may be a large part.
+// tooLarge reports whether an object was refused for its size; its managedFields may be a large
+// part of that.
 func tooLarge(err error) bool { return apierrors.IsRequestEntityTooLargeError(err) }

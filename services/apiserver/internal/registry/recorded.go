@@ -6,8 +6,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// recorded gives a change of an object's status that the registry makes by itself, such as what a
-// quota counts, with itself as the owner of what it changes.
+// recorded wraps a change that the registry itself makes to an object's status, such as a quota's
+// usage: the registry becomes the owner of what it changes.
 func (r *Registry) recorded(kind *scheme.Kind, change Change) Change {
 	return func(current scheme.Object) (scheme.Object, error) {
 		live, err := deepCopy(current)

@@ -11,14 +11,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
-// repeatedOwners is Kubernetes' warning of owners that are named twice; what comes between is
-// when they were found.
+// repeatedOwners is Kubernetes' warning about owners that are named twice. The first placeholder
+// says when they were found.
 const repeatedOwners = ".metadata.ownerReferences contains duplicate entries%s; API server dedups owner references in 1.20+, " +
 	"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %s"
 
-// RepeatedOwners takes the owners from an object that are named more than once, and gives the
-// warning that says so; empty if there are none. Owners of one UID that differ in anything else
-// stay.
+// RepeatedOwners removes repeated owners from an object and returns a warning that names them;
+// empty if there are none. Owners with one UID that differ in any other field stay.
 func RepeatedOwners(obj metav1.Object) (warning string) { return repeated(obj, "") }
 
 // withoutRepeatedOwners does the same after plugins have changed the object.

@@ -20,15 +20,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// Config is what a registry is made of. Table, Store and Feeds are required.
+// Config configures a Registry. Table, Store and Feeds are required.
 type Config struct {
 	// Table is the set of served kinds; each must have a strategy.
 	Table *scheme.Table
 	// Store reads and writes etcd.
 	Store *store.Store
-	// Feeds are the watch caches. Whoever made them runs them.
+	// Feeds are the watch caches. Their creator runs them.
 	Feeds *feed.Feeds
-	// Logger receives what goes wrong outside requests; nil means slog's default.
+	// Logger receives what goes wrong outside requests; slog.Default if nil.
 	Logger *slog.Logger
 	// ServiceCIDRs are the ranges of service cluster IPs that the cluster starts with: one, or two
 	// of different address families, the default one first; empty means 10.96.0.0/12. Further
@@ -39,27 +39,27 @@ type Config struct {
 	// Advertise is the address at which pods reach this apiserver, shown in the endpoints of
 	// the `kubernetes` Service; without it that Service has no endpoints.
 	Advertise netip.AddrPort
-	// Authorizer is asked by admission plugins whether the user may do what a write implies.
+	// Authorizer tells admission plugins whether the user may do what a write implies.
 	Authorizer authz.Authorizer
-	// Admission are admission plugins beside the built-in ones. EnableAdmission and
-	// DisableAdmission name plugins that are to run, or not to run, against the default.
+	// Admission are admission plugins in addition to the built-in ones. EnableAdmission and
+	// DisableAdmission name plugins that override the default in either direction.
 	Admission                         []admission.Plugin
 	EnableAdmission, DisableAdmission []string
 }
 
-// Registry gives the resource of every served kind.
+// Registry provides the resource of every served kind.
 type Registry struct {
 	config    Config
 	log       *slog.Logger
 	resources map[*scheme.Kind]*Resource
 	columns   *columns.Columns
 	services  *allocate.Services
-	mismatch  sync.Once // Whether it was said that the default range is not the configured one.
+	mismatch  sync.Once // guards the warning that the default range is not the configured one
 	admission *admission.Chain
 	owners    *managedfields.Owners
 }
 
-// New makes the registry of all kinds of config.Table. It starts nothing: see Run.
+// New returns the registry of all kinds of config.Table. It starts nothing: see Run.
 func New(config Config) (*Registry, error) {
 	if config.Table == nil || config.Store == nil || config.Feeds == nil {
 		return nil, fmt.Errorf("making a registry: a table, a store and feeds are required")
@@ -114,11 +114,11 @@ func New(config Config) (*Registry, error) {
 	return r, nil
 }
 
-// Resource gives the operations on one kind of the table; nil for a virtual kind, which has
-// nothing stored to operate on. That of an observed kind can make Tables and nothing else.
+// Resource returns the operations on one kind of the table; nil for a virtual kind, of which
+// nothing is stored. The resource of an observed kind can produce Tables and nothing else.
 func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources[kind] }
 
-// Resource is the operations on one kind. Its errors are apierrors, ready to be answered.
+// Resource provides the operations on one kind. Its errors are API errors, ready for the client.
 type Resource struct {
 	registry  *Registry
 	kind      *scheme.Kind // as requested
@@ -128,32 +128,32 @@ type Resource struct {
 	store     *store.Store
 }
 
-// Kind is the row of the table that the resource serves.
+// Kind returns the table's row of the kind that the resource serves.
 func (r *Resource) Kind() *scheme.Kind { return r.kind }
 
-// UpdateOptions say what an update writes.
+// UpdateOptions configures an update.
 type UpdateOptions struct {
 	// Subresource is empty for the object itself, or for example "status".
 	Subresource string
-	// DryRun does everything but write.
+	// DryRun does everything except write.
 	DryRun bool
-	// FieldManager names who writes, and comes to own the fields that it changes.
+	// FieldManager names the writer, which becomes the owner of the fields that it changes.
 	FieldManager string
 	// Force lets an Apply take fields from other owners.
 	Force bool
-	// record says how the owners of the fields are recorded.
+	// record determines how the owners of the fields are recorded.
 	record record
-	// applied says that the change is what an Apply wants, which makes an object if there is none.
+	// applied reports whether the change is an Apply, which creates the object if there is none.
 	applied bool
-	// admitted is the subresource that admission plugins see in place of Subresource, for parts
-	// that are written as the object itself.
+	// admitted is the subresource that admission plugins see instead of Subresource, for parts that
+	// are written as the object itself.
 	admitted string
-	// Created, when it is not nil, is set to whether the update created the object, which an
-	// Apply does, and a PUT of an unknown name for kinds that allow it.
+	// Created, if not nil, is set to whether the update created the object. An Apply does that, and
+	// a PUT of an unknown name for kinds that allow it.
 	Created *bool
 }
 
-// Table gives the Table of objs, which are of the kind or a scale of it, as kubectl prints it.
+// Table returns objs, which are of the kind or a scale of it, as the Table that kubectl prints.
 // listMeta may be nil.
 func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
 	kind := r.kind.GroupVersionKind
@@ -165,8 +165,7 @@ func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *
 	return r.registry.columns.Table(kind, objs, listMeta, opts)
 }
 
-// Warnings returns what a client should be told about an object that it writes, by way of subresource
-// if that is not empty.
+// Warnings returns the warnings for a client that writes an object, or the given subresource of it.
 func (r *Resource) Warnings(obj scheme.Object, subresource string) []string {
 	ignored := r.kind.Ignored(obj, subresource)
 	if r.strategy.Warnings == nil || subresource != "" {
@@ -175,5 +174,5 @@ func (r *Resource) Warnings(obj scheme.Object, subresource string) []string {
 	return append(r.strategy.Warnings(obj), ignored...)
 }
 
-// ReturnsDeleted says whether DELETE answers with the deleted object instead of a Status.
+// ReturnsDeleted reports whether DELETE responds with the deleted object instead of a Status.
 func (r *Resource) ReturnsDeleted() bool { return r.strategy.ReturnDeleted }

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// Scale gives the scale subresource of a workload: its replicas, wanted and present.
+// Scale returns the scale subresource of a workload: its wanted and current replicas.
 func (r *Resource) Scale(ctx context.Context, namespace, name string) (*autoscalingv1.Scale, error) {
 	obj, err := r.Get(ctx, namespace, name)
 	if err != nil {
@@ -25,8 +25,8 @@ func (r *Resource) Scale(ctx context.Context, namespace, name string) (*autoscal
 	return r.scaleOf(obj)
 }
 
-// UpdateScale sets the wanted replicas of a workload to those of what change gives, with the
-// conflicts that its resourceVersion and UID ask for.
+// UpdateScale sets the wanted replicas of a workload to those in the scale that change returns. It
+// returns a conflict if that scale's resourceVersion or UID requires one.
 func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts UpdateOptions) (*autoscalingv1.Scale, error) {
 	return r.changeScale(ctx, namespace, name, func(now *autoscalingv1.Scale, owners *managedfields.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
 		wanted, err := change(now)
@@ -38,15 +38,15 @@ func (r *Resource) UpdateScale(ctx context.Context, namespace, name string, chan
 	}, opts)
 }
 
-// ApplyScale merges what the field manager of opts wants into the scale of a workload, as Apply
-// does: who owns the replicas of a scale owns those of the workload.
+// ApplyScale merges what the field manager of opts wants into the scale of a workload, like Apply:
+// the owner of a scale's replicas also owns those of the workload.
 func (r *Resource) ApplyScale(ctx context.Context, namespace, name string, wanted *unstructured.Unstructured, opts UpdateOptions) (*autoscalingv1.Scale, error) {
 	return r.changeScale(ctx, namespace, name, func(_ *autoscalingv1.Scale, owners *managedfields.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
 		return owners.Apply(wanted, opts.FieldManager, opts.Force)
 	}, opts)
 }
 
-// changeScale sets the wanted replicas of a workload, and its owners, to those that change gives.
+// changeScale sets the wanted replicas of a workload, and its owners, to what change returns.
 func (r *Resource) changeScale(ctx context.Context, namespace, name string,
 	change func(now *autoscalingv1.Scale, owners *managedfields.Scaled) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error), opts UpdateOptions,
 ) (*autoscalingv1.Scale, error) {
@@ -73,7 +73,7 @@ func (r *Resource) changeScale(ctx context.Context, namespace, name string,
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
-		// The update checks both against the object as it is.
+		// The update checks both against the current object.
 		obj.SetResourceVersion(wanted.ResourceVersion)
 		obj.SetUID(wanted.UID)
 		obj.SetManagedFields(entries)

@@ -13,23 +13,23 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// nodeNameField is the field by which a watch is served from the scope view of a feed.
+// nodeNameField is the field that lets a watch use the scope view of a feed.
 const nodeNameField = "spec.nodeName"
 
 // selection is what a list or watch selects.
 type selection struct {
 	labels labels.Selector
 	fields fields.Selector
-	// values gives an object's selectable fields; nil when fields selects everything.
+	// values returns an object's selectable fields; nil if fields selects everything.
 	values func(scheme.Object) fields.Set
-	// view is the narrowest view of the feed that holds all that is selected.
+	// view is the narrowest view of the feed that contains everything selected.
 	view feed.View
 }
 
-// all says that the selection takes whatever is in the view.
+// all reports whether the selection includes everything in the view.
 func (s selection) all() bool { return s.labels.Empty() && s.fields.Empty() }
 
-// matches says whether a stored object is selected.
+// matches reports whether a stored object is selected.
 func (s selection) matches(obj scheme.Object) bool {
 	if obj == nil {
 		return false
@@ -40,7 +40,7 @@ func (s selection) matches(obj scheme.Object) bool {
 	return s.fields.Empty() || s.fields.Matches(s.values(obj))
 }
 
-// keep is matches for the store, nil when everything is selected.
+// keep returns matches for the store; nil if everything is selected.
 func (s selection) keep() func(scheme.Object) bool {
 	if s.all() {
 		return nil
@@ -48,7 +48,7 @@ func (s selection) keep() func(scheme.Object) bool {
 	return s.matches
 }
 
-// selection reads the selectors of opts.
+// selection parses the selectors of opts.
 func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selection, error) {
 	s := selection{labels: labels.Everything(), fields: fields.Everything(), view: feed.View{Namespace: namespace}}
 	var err error
@@ -87,7 +87,7 @@ func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selecti
 	return s, nil
 }
 
-// fieldsOf gives a stored object's selectable fields.
+// fieldsOf returns a stored object's selectable fields.
 func (r *Resource) fieldsOf(obj scheme.Object) fields.Set {
 	set := fields.Set{}
 	if r.strategy.Fields != nil {

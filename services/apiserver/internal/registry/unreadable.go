@@ -16,18 +16,19 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// unsafeDelete is the verb that a user needs, beside delete, to delete what cannot be read.
+// unsafeDelete is the verb that a user needs, in addition to delete, to delete an object that
+// cannot be read.
 const unsafeDelete = "unsafe-delete-ignore-read-errors"
 
-// IgnoresReadErrors says whether a deletion is of what cannot be read, the option
+// IgnoresReadErrors reports whether a deletion applies to objects that cannot be read: the option
 // ignoreStoreReadErrorWithClusterBreakingPotential.
 func IgnoresReadErrors(opts metav1.DeleteOptions) bool {
 	return opts.IgnoreStoreReadErrorWithClusterBreakingPotential != nil && *opts.IgnoreStoreReadErrorWithClusterBreakingPotential
 }
 
 // deleteUnreadable deletes a stored value that cannot be read, without admission, finalizers,
-// preconditions or grace, none of which can be known. It gives an object of which only the
-// name and the deletion's resourceVersion are known.
+// preconditions or grace, none of which can be known. Of the object that it returns, only the name
+// and the deletion's resourceVersion are known.
 func (r *Resource) deleteUnreadable(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, error) {
 	authorizer := r.registry.config.Authorizer
 	if authorizer == nil {
@@ -56,7 +57,7 @@ func (r *Resource) deleteUnreadable(ctx context.Context, namespace, name string,
 	return obj, nil
 }
 
-// refuseUnreadable is the error for a deletion of several objects that ignores read errors.
+// refuseUnreadable returns the error for a deletion of several objects that ignores read errors.
 func refuseUnreadable() error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", field.ErrorList{
 		field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"), true, "is not allowed with DELETECOLLECTION, try again after removing the option"),

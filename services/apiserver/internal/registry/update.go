@@ -26,14 +26,14 @@ var (
 	errEmptied  = errors.New("the last finalizer of a deleted object is gone")
 )
 
-// Change gives the object that is to replace current. current is read-only; the registry
-// calls a Change again, with what has become current, when the object changes meanwhile.
+// Change returns the object that replaces current. current is read-only. If the object changes
+// meanwhile, the registry calls the Change again with the new state.
 type Change func(current scheme.Object) (scheme.Object, error)
 
-// Update replaces an object, or what a subresource covers of it, by what change gives. When
-// that carries a resourceVersion which is not current the answer is a conflict. The update
-// that takes the last finalizer from an object being deleted deletes it. An update that
-// changes nothing writes nothing. The result is what was written.
+// Update replaces an object, or the part that a subresource covers, by what change returns. If that
+// has a resourceVersion that is not current, the result is a conflict. An update that removes the
+// last finalizer of an object that is being deleted deletes it. An update that changes nothing
+// writes nothing. Update returns what was written.
 func (r *Resource) Update(ctx context.Context, namespace, name string, change func(current scheme.Object) (scheme.Object, error), opts UpdateOptions) (scheme.Object, error) {
 	rules := r.strategy.Update
 	if opts.Subresource != "" {
@@ -70,7 +70,7 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change fu
 	}
 }
 
-// updating is one try of an update.
+// updating is one attempt of an update.
 type updating struct {
 	resource        *Resource
 	namespace, name string
@@ -109,7 +109,7 @@ func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 	return updated, nil
 }
 
-// next makes the object that replaces current.
+// next computes the object that replaces current.
 func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Object, error) {
 	r := u.resource
 	u.takeBack(ctx)
@@ -121,7 +121,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if err := r.checkKind(changed); err != nil {
 		return nil, err
 	}
-	// A PUT gives the same object at every try, and what follows changes it.
+	// A PUT returns the same object at every attempt, and the code below modifies it.
 	obj, err := deepCopy(changed)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -164,14 +164,14 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	return u.obj, nil
 }
 
-// takeBack undoes what an earlier try allocated and charged, if any.
+// takeBack undoes what an earlier attempt allocated and charged, if anything.
 func (u *updating) takeBack(ctx context.Context) {
 	u.given.GiveBack(ctx)
 	u.admitted.Undo(ctx)
 	u.given, u.admitted = nil, nil
 }
 
-// check compares the names, UID and resourceVersion that a client sent with what they are.
+// check compares the name, UID and resourceVersion that a client sent with the actual ones.
 func (u *updating) check(obj, old scheme.Object) error {
 	r := u.resource
 	if obj.GetName() != "" && obj.GetName() != u.name {
@@ -208,7 +208,7 @@ func (u *updating) check(obj, old scheme.Object) error {
 	return nil
 }
 
-// prepare keeps of old what no update may change.
+// prepare restores the fields of old that no update may change.
 func (u *updating) prepare(obj, old scheme.Object) {
 	obj.GetObjectKind().SetGroupVersionKind(u.resource.kind.GroupVersionKind)
 	obj.SetResourceVersion(old.GetResourceVersion())
@@ -219,7 +219,7 @@ func (u *updating) prepare(obj, old scheme.Object) {
 	}
 	obj.SetUID(old.GetUID())
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
-	// What is being deleted stays so; setting these on what is not is refused as a change.
+	// A deletion in progress stays; setting these fields on other objects is refused as a change.
 	if at := old.GetDeletionTimestamp(); at != nil {
 		obj.SetDeletionTimestamp(at)
 	}
@@ -239,7 +239,7 @@ func (u *updating) validate(obj, old scheme.Object) error {
 	return nil
 }
 
-// emptied says whether an update leaves nothing that keeps a deleted object.
+// emptied reports whether an update leaves nothing that holds back the removal of a deleted object.
 func (r *Resource) emptied(obj, old scheme.Object) bool {
 	if len(obj.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
 		return false
@@ -250,7 +250,7 @@ func (r *Resource) emptied(obj, old scheme.Object) bool {
 	return r.strategy.Held == nil || !r.strategy.Held(obj)
 }
 
-// createByUpdate is the PUT or the Apply of an object that does not exist.
+// createByUpdate handles the PUT or Apply of an object that does not exist.
 func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, change Change, opts UpdateOptions) (scheme.Object, error) {
 	empty := r.kind.New()
 	obj, err := change(empty)
@@ -292,7 +292,7 @@ func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, c
 	return created, err
 }
 
-// withRevision gives obj with the resourceVersion of the deletion that followed it.
+// withRevision returns obj with the resourceVersion of the deletion that followed it.
 func (r *Resource) withRevision(obj, gone scheme.Object) scheme.Object {
 	if gone != nil {
 		obj.SetResourceVersion(gone.GetResourceVersion())

@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a watch with bookmarks is told how far it has come.
+	// bookmarkEvery is how often a watch with bookmarks gets one.
 	bookmarkEvery = time.Minute
-	// bookmarkBefore is how long before the end of a watch it is told so once more.
+	// bookmarkBefore is how long before the end of a watch it gets the last one.
 	bookmarkBefore = 2 * time.Second
 )
 
-// Sink takes the events of a watch.
+// Sink receives the events of a watch.
 type Sink interface {
-	// Send takes an event, which it may keep until Flush.
+	// Send receives an event, which it may buffer until Flush.
 	Send(event Event) error
-	// Flush says that no other event is at hand.
+	// Flush reports that no other event is at hand.
 	Flush() error
 }
 
 // Event is one event of a watch.
 type Event struct {
-	// Type is the event's.
+	// Type is the type of the event.
 	Type watch.EventType
-	// Encodings are those of the event's object; nil for an object that no other watch has.
+	// Encodings are the encodings of the event's object; nil for an object that no other watch has.
 	Encodings *feed.Encodings
 
 	object  runtime.Object
-	present func(scheme.Object) scheme.Object // nil if object is what the client gets
+	present func(scheme.Object) scheme.Object // nil if the client gets object itself
 }
 
-// Object is the event's object, shared and not to be changed: of the watched kind, or the
-// Status of an ERROR.
+// Object returns the event's object, which is shared and must not be modified: of the watched kind,
+// or the Status of an ERROR.
 func (e Event) Object() runtime.Object {
 	if stored, ok := e.object.(scheme.Object); ok && e.present != nil {
 		return e.present(stored)
@@ -55,7 +55,7 @@ func (e Event) Object() runtime.Object {
 	return e.object
 }
 
-// Watch is a watch that was opened. Stop must be called.
+// Watch is an open watch. Stop must be called.
 type Watch struct {
 	resource  *Resource
 	selected  selection
@@ -64,18 +64,20 @@ type Watch struct {
 	initial []feed.Item // to be sent as ADDED
 	end     bool        // the initial events end with a bookmark
 	at      int64       // the revision up to which everything was sent
-	failed  error       // what is to be told instead of events
+	failed  error       // to be sent instead of events
 
 	watcher *feed.Watcher // nil if the watch failed
 	pending bool          // something was sent and not flushed
 }
 
-// Watch follows the objects that opts selects in a namespace, or in all when it is empty. It
-// begins as Kubernetes' does: with resourceVersion unset or "0", or with sendInitialEvents,
-// each present object comes as ADDED first; with N come exactly the changes after N. An object
-// that enters or leaves the selection comes as ADDED or DELETED. That a watch cannot be served,
-// for example since N is too old, is an ERROR event and no error, as in Kubernetes; only a feed
-// that cannot be read yet is one, and what is wrong with the request.
+// Watch follows the objects that opts selects in a namespace, or in all if it is empty. It begins
+// as in Kubernetes: with resourceVersion unset or "0", or with sendInitialEvents, each existing
+// object comes first as ADDED; with N exactly the changes after N follow. An object that enters or
+// leaves the selection comes as ADDED or DELETED.
+//
+// As in Kubernetes, a watch that cannot be served, for example because N is too old, gets an ERROR
+// event and no error. Watch returns an error only for an invalid request and for a feed that cannot
+// be read yet.
 func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.ListOptions) (*Watch, error) {
 	if err := listing.Validate(opts, true); err != nil {
 		return nil, err
@@ -98,8 +100,8 @@ func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.List
 	return w, nil
 }
 
-// History is that of which all revisions of the watch are: it ends when etcd has another one. It
-// is the zero History of a watch that only tells of an error.
+// History returns the history of all revisions of the watch, which ends when etcd has another one.
+// It is the zero History for a watch that only reports an error.
 func (w *Watch) History() store.History {
 	if w.watcher == nil {
 		return store.History{}
@@ -114,7 +116,7 @@ func (w *Watch) Stop() {
 	}
 }
 
-// open takes the reading that the watch begins with, if it does, and opens the feed after it.
+// open takes the initial reading, if the watch begins with one, and opens the feed after it.
 func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) error {
 	wanted := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	refused := opts.SendInitialEvents != nil && !*opts.SendInitialEvents
@@ -141,9 +143,9 @@ func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) e
 	return nil
 }
 
-// Run hands the watch's events to sink until ctx ends, drained is closed, sink fails, which
-// gives its error, or the feed ends the watch, be it since sink is too slow. Then the client
-// watches again from where it came to.
+// Run passes the watch's events to sink until ctx ends, drained is closed, sink fails (Run returns
+// its error), or the feed ends the watch, for example because sink is too slow. In the last case
+// the client watches again from its last revision.
 func (w *Watch) Run(ctx context.Context, drained <-chan struct{}, sink Sink) error {
 	defer w.Stop()
 	if w.failed != nil {
@@ -196,8 +198,8 @@ func (w *Watch) begin(ctx context.Context, sink Sink) error {
 	return sink.Send(w.bookmark(true))
 }
 
-// next waits for the next batch, flushing what was sent before it would have to wait, and
-// sending bookmarks meanwhile; false if the watch is over.
+// next waits for the next batch. It flushes pending events before it would block, and sends
+// bookmarks meanwhile. It returns false if the watch is over.
 func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.Timer, deadline time.Time, sink Sink) (feed.Batch, bool, error) {
 	for {
 		if w.pending && len(w.watcher.Events()) == 0 {
@@ -226,8 +228,8 @@ func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.T
 	}
 }
 
-// lateBookmark sends the bookmark that was due before the end, if the process got to run again only
-// when the watch's time was over too.
+// lateBookmark sends the last bookmark if it was due, but the process only ran again after the
+// watch's deadline.
 func (w *Watch) lateBookmark(ctx context.Context, timer *time.Timer, sink Sink) error {
 	if !w.bookmarks || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil
@@ -240,8 +242,9 @@ func (w *Watch) lateBookmark(ctx context.Context, timer *time.Timer, sink Sink) 
 	}
 }
 
-// untilBookmark is how long to wait for the next bookmark of a watch that ends at deadline: it
-// comes every minute, and shortly before the end, so that the client can go on from there.
+// untilBookmark returns how long to wait for the next bookmark of a watch that ends at deadline. A
+// bookmark comes every minute, and shortly before the end, so that the client can continue from
+// there.
 func untilBookmark(now, deadline time.Time) time.Duration {
 	if deadline.IsZero() {
 		return bookmarkEvery
@@ -252,7 +255,7 @@ func untilBookmark(now, deadline time.Time) time.Duration {
 	return bookmarkEvery
 }
 
-// event gives what a change is in the selection; false if it is nothing.
+// event returns what a change means for the selection; false if nothing.
 func (w *Watch) event(change *feed.Event) (Event, bool) {
 	previous := change.Previous
 	if previous == nil && change.Deleted {
@@ -276,8 +279,8 @@ func (w *Watch) eventOf(what watch.EventType, obj scheme.Object, encodings *feed
 	return Event{Type: what, object: obj, Encodings: encodings, present: w.resource.strategy.FromStored}
 }
 
-// inView says whether obj is in the namespace and scope that are watched. The feed also gives
-// the change by which an object leaves them.
+// inView reports whether obj is in the watched namespace and scope. The feed also delivers the
+// change by which an object leaves them.
 func (w *Watch) inView(obj scheme.Object) bool {
 	if obj == nil {
 		return false
@@ -287,7 +290,8 @@ func (w *Watch) inView(obj scheme.Object) bool {
 		(view.Scope == "" || w.resource.stored.ScopeOf(obj) == view.Scope)
 }
 
-// bookmark says how far the watch has come; the one that ends the initial events is marked.
+// bookmark returns a bookmark at the watch's revision; the one that ends the initial events is
+// marked.
 func (w *Watch) bookmark(end bool) Event {
 	obj := w.resource.kind.New()
 	obj.SetResourceVersion(strconv.FormatInt(w.at, 10))

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// The reasons for which an address or a port is not given, in Kubernetes' words.
+// The reasons for not allocating an address or a port, in Kubernetes' words.
 var (
 	ErrTaken   = errors.New("provided IP is already allocated")
 	ErrFull    = errors.New("range is full")
@@ -27,30 +27,30 @@ var (
 )
 
 const (
-	// DefaultRange is the name of the ServiceCIDR with the ranges that the apiservers are
-	// started with.
+	// DefaultRange is the name of the ServiceCIDR with the ranges that the apiservers are started
+	// with.
 	DefaultRange = "kubernetes"
-	// managedBy marks the addresses that services hold; others are not this package's.
+	// managedBy marks the addresses that services hold; this package leaves others alone.
 	managedBy = "ipallocator.k8s.io"
-	// guesses is how many addresses are tried at random before those in use are read.
+	// guesses is how many random addresses are tried before the addresses in use are read.
 	guesses = 8
 )
 
-// IPs gives out the addresses of the ranges that ServiceCIDR objects name. It may be used from
-// any goroutine.
+// IPs allocates addresses from the ranges of the ServiceCIDR objects. It is safe for concurrent
+// use.
 type IPs struct {
 	store             *store.Store
 	addresses, ranges *scheme.Kind
 }
 
-// NewIPs makes the allocator of addresses.
+// NewIPs returns the address allocator.
 func NewIPs(s *store.Store, table *scheme.Table) *IPs {
 	return &IPs{store: s, addresses: scheme.For[*networkingv1.IPAddress](table), ranges: scheme.For[*networkingv1.ServiceCIDR](table)}
 }
 
-// Ranges gives the ranges of a family from which addresses are given: those of every ServiceCIDR
-// that is ready and not being deleted, the default one first. It asks etcd, so that a range
-// whose deletion has begun gives nothing any more.
+// Ranges returns the ranges of a family from which addresses are allocated: those of every
+// ServiceCIDR that is ready and not being deleted, the default one first. It reads etcd, so that a
+// range whose deletion has begun allocates nothing more.
 func (a *IPs) Ranges(ctx context.Context, family corev1.IPFamily) ([]Range, error) {
 	page, err := a.store.List(ctx, a.ranges, store.ListOptions{})
 	if err != nil {
@@ -77,12 +77,12 @@ func (a *IPs) Ranges(ctx context.Context, family corev1.IPFamily) ([]Range, erro
 	return append(ranges, others...), nil
 }
 
-// Take gives an address that the service asks for to it.
+// Take allocates a requested address to the service.
 func (a *IPs) Take(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	return a.take(ctx, addr, func() error { return a.create(ctx, addr, service) })
 }
 
-// Check says whether Take would give an address now.
+// Check reports, as Take's error, whether Take could allocate an address now.
 func (a *IPs) Check(ctx context.Context, addr netip.Addr) error {
 	return a.take(ctx, addr, func() error { return a.free(ctx, addr) })
 }
@@ -102,12 +102,12 @@ func (a *IPs) take(ctx context.Context, addr netip.Addr, try func() error) error
 	return try()
 }
 
-// Any gives a free address of a family to a service; ErrFull if there is none.
+// Any allocates a free address of a family to a service; ErrFull if there is none.
 func (a *IPs) Any(ctx context.Context, family corev1.IPFamily, service types.NamespacedName) (netip.Addr, error) {
 	return a.any(ctx, family, func(addr netip.Addr) error { return a.create(ctx, addr, service) })
 }
 
-// Free gives an address that Any could give now.
+// Free returns an address that Any could allocate now.
 func (a *IPs) Free(ctx context.Context, family corev1.IPFamily) (netip.Addr, error) {
 	return a.any(ctx, family, func(addr netip.Addr) error { return a.free(ctx, addr) })
 }
@@ -133,11 +133,11 @@ func (a *IPs) any(ctx context.Context, family corev1.IPFamily, try func(netip.Ad
 type search struct {
 	ips  *IPs
 	try  func(netip.Addr) error
-	used map[netip.Addr]bool // What is known to be taken; nil until it was read.
+	used map[netip.Addr]bool // the addresses known to be taken; nil until they were read
 }
 
-// in looks in a part of a range: at random first, which finds one in a range that is not crowded,
-// then at every address that is not in use.
+// in searches a part of a range: at random first, which finds an address in a range that is not
+// crowded, then among all addresses that are not in use.
 func (s *search) in(ctx context.Context, r Range, b band) (netip.Addr, error) {
 	if b.size == 0 {
 		return netip.Addr{}, ErrFull
@@ -223,8 +223,8 @@ func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.Namespa
 	return nil
 }
 
-// Release takes an address back from a service. An address that is another's, or nobody's,
-// stays as it is.
+// Release releases an address of a service. An address that another service holds, or none, stays
+// as it is.
 func (a *IPs) Release(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	errOther := errors.New("the address is another service's")
 	_, err := a.store.Delete(ctx, a.addresses, "", addr.String(), func(current scheme.Object) error {
@@ -239,7 +239,7 @@ func (a *IPs) Release(ctx context.Context, addr netip.Addr, service types.Namesp
 	return nil
 }
 
-// ownerOf is the service that holds an address; none if something else does.
+// ownerOf returns the service that holds an address; none if something else does.
 func ownerOf(ip *networkingv1.IPAddress) types.NamespacedName {
 	ref := ip.Spec.ParentRef
 	if ref == nil || ref.Group != "" || ref.Resource != "services" {

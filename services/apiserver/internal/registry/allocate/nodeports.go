@@ -13,14 +13,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
-// portSource gives ports: for good, or for a dry run.
+// portSource allocates ports, either for real or for a dry run.
 type portSource interface {
 	Take(ctx context.Context, port int32) error
 	Any(ctx context.Context) (int32, error)
 }
 
-// takePorts gives a service the node ports that it needs and had, which is nil for a new service,
-// does not have.
+// takePorts allocates the node ports that a service needs and had does not have. had is nil for a
+// new service.
 func (t *Taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun bool) error {
 	var source portSource = &takenPorts{t}
 	if dryRun {
@@ -80,9 +80,9 @@ func anyNodePort(ctx context.Context, svc *corev1.Service, i int, source portSou
 	return nil
 }
 
-// newNodePorts gives a new service its node ports: one for all protocols of a port.
+// newNodePorts allocates the node ports of a new service: one for all protocols of a port.
 func newNodePorts(ctx context.Context, svc *corev1.Service, source portSource) error {
-	given := map[int32]int32{} // By port.
+	given := map[int32]int32{} // by port
 	asked := func(port int32) int32 {
 		for _, p := range svc.Spec.Ports {
 			if p.Port == port && p.NodePort != 0 {
@@ -117,7 +117,7 @@ func newNodePorts(ctx context.Context, svc *corev1.Service, source portSource) e
 	return nil
 }
 
-// moreNodePorts gives a service that had some node ports those that it lacks.
+// moreNodePorts allocates the missing node ports of a service that had some.
 func moreNodePorts(ctx context.Context, svc *corev1.Service, had []int32, source portSource) error {
 	for i := range svc.Spec.Ports {
 		port := svc.Spec.Ports[i].NodePort
@@ -139,8 +139,7 @@ func moreNodePorts(ctx context.Context, svc *corev1.Service, had []int32, source
 	return nil
 }
 
-// wantsNodePorts says whether the ports of a service are to have node ports that it did not ask
-// for.
+// wantsNodePorts reports whether the ports of a service get node ports that it did not ask for.
 func wantsNodePorts(svc *corev1.Service) bool {
 	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return true
@@ -148,7 +147,7 @@ func wantsNodePorts(svc *corev1.Service) bool {
 	return svc.Spec.AllocateLoadBalancerNodePorts == nil || *svc.Spec.AllocateLoadBalancerNodePorts
 }
 
-// portNodePorts are the node ports of a service's ports.
+// portNodePorts returns the node ports of a service's ports.
 func portNodePorts(svc *corev1.Service) []int32 {
 	var ports []int32
 	for _, port := range svc.Spec.Ports {
@@ -159,7 +158,7 @@ func portNodePorts(svc *corev1.Service) []int32 {
 	return ports
 }
 
-// nodePorts are all ports of nodes that a service holds.
+// nodePorts returns all node ports that a service holds.
 func nodePorts(svc *corev1.Service) []int32 {
 	ports := portNodePorts(svc)
 	if hc := svc.Spec.HealthCheckNodePort; hc != 0 {
@@ -168,7 +167,7 @@ func nodePorts(svc *corev1.Service) []int32 {
 	return ports
 }
 
-// takenPorts notes what it gives, so that it can be given back.
+// takenPorts records what it allocates, so that it can be released again.
 type takenPorts struct{ taken *Taken }
 
 func (p *takenPorts) Take(ctx context.Context, port int32) error {
@@ -187,7 +186,7 @@ func (p *takenPorts) Any(ctx context.Context) (int32, error) {
 	return port, err
 }
 
-// dryPorts gives ports that are free, and each only once, but takes none.
+// dryPorts returns free ports, each only once, but allocates none.
 type dryPorts struct {
 	ports *Ports
 	used  []int32

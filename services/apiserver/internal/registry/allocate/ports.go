@@ -15,26 +15,26 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// ErrPortTaken says that a port is another service's, in Kubernetes' words.
+// ErrPortTaken reports that another service holds a port, in Kubernetes' words.
 var ErrPortTaken = errors.New("provided port is already allocated")
 
 // portsName is the name of the port bitmap below "ranges" in etcd.
 const portsName = "servicenodeports"
 
-// PortRange is the ports from First to Last, both included.
+// PortRange is the ports from First to Last, inclusive.
 type PortRange struct{ First, Last int32 }
 
-// String is the range as Kubernetes writes it.
+// String returns the range as Kubernetes writes it.
 func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
 
-// Ports gives out the node ports of one range. It may be used from any goroutine.
+// Ports allocates the node ports of one range. It is safe for concurrent use.
 type Ports struct {
 	store *store.Store
 	kind  *scheme.Kind
 	ports PortRange
 }
 
-// NewPorts makes the allocator of a range of ports.
+// NewPorts returns the allocator of a range of ports.
 func NewPorts(s *store.Store, ports PortRange) (*Ports, error) {
 	if ports.First < 1 || ports.Last > 65535 || ports.Last < ports.First {
 		return nil, fmt.Errorf("the node port range %s is not a range of ports", ports)
@@ -44,7 +44,7 @@ func NewPorts(s *store.Store, ports PortRange) (*Ports, error) {
 	return &Ports{store: s, kind: kind, ports: ports}, nil
 }
 
-// Take gives a port that a service asks for.
+// Take allocates a requested port.
 func (p *Ports) Take(ctx context.Context, port int32) error {
 	if err := p.Check(port); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (p *Ports) Take(ctx context.Context, port int32) error {
 	})
 }
 
-// Check says whether a port is in the range.
+// Check returns an error if a port is not in the range.
 func (p *Ports) Check(port int32) error {
 	if port < p.ports.First || port > p.ports.Last {
 		return fmt.Errorf("provided port is not in the valid range. The range of valid ports is %s", p.ports)
@@ -67,7 +67,7 @@ func (p *Ports) Check(port int32) error {
 	return nil
 }
 
-// Any gives a free port; ErrFull if there is none.
+// Any allocates a free port; ErrFull if there is none.
 func (p *Ports) Any(ctx context.Context) (int32, error) {
 	var port int32
 	err := p.change(ctx, func(used *big.Int) error {
@@ -82,7 +82,7 @@ func (p *Ports) Any(ctx context.Context) (int32, error) {
 	return port, err
 }
 
-// pick chooses a port that is not used. It prefers the upper part of the range, as IPs does.
+// pick chooses a port that is not used. Like IPs, it prefers the upper part of the range.
 func (p *Ports) pick(used func(port int32) bool) (int32, bool) {
 	size := int(p.ports.Last-p.ports.First) + 1
 	lower := 0
@@ -104,7 +104,7 @@ func (p *Ports) pick(used func(port int32) bool) (int32, bool) {
 	return 0, false
 }
 
-// Release takes ports back; those that nobody has are no error.
+// Release releases ports; ports that are already free are not an error.
 func (p *Ports) Release(ctx context.Context, ports ...int32) error {
 	return p.change(ctx, func(used *big.Int) error {
 		for _, port := range ports {
@@ -116,7 +116,7 @@ func (p *Ports) Release(ctx context.Context, ports ...int32) error {
 	})
 }
 
-// Used gives the ports that are taken.
+// Used returns the ports that are taken.
 func (p *Ports) Used(ctx context.Context) ([]int32, error) {
 	obj, err := p.store.Get(ctx, p.kind, "", portsName)
 	if apierrors.IsNotFound(err) {
@@ -138,7 +138,7 @@ func (p *Ports) Used(ctx context.Context) ([]int32, error) {
 	return ports, nil
 }
 
-// Record marks ports as taken, whether they were or not: what services have is true.
+// Record marks ports as taken, whether they were or not: the services decide.
 func (p *Ports) Record(ctx context.Context, ports []int32) error {
 	return p.change(ctx, func(used *big.Int) error {
 		for _, port := range ports {
@@ -150,7 +150,7 @@ func (p *Ports) Record(ctx context.Context, ports []int32) error {
 	})
 }
 
-// change changes the bitmap in one guarded transaction, again when another was faster.
+// change changes the bitmap in one guarded transaction, and retries if another writer was faster.
 func (p *Ports) change(ctx context.Context, change func(used *big.Int) error) error {
 	for {
 		_, err := p.store.Update(ctx, p.kind, "", portsName, func(current scheme.Object) (scheme.Object, error) {

@@ -7,17 +7,17 @@ import (
 	"net/netip"
 )
 
-// maxBits bounds how much of a range is given without being asked for: 2 to this power.
+// maxBits bounds the part of a range that is allocated automatically: 2 to this power.
 const maxBits = 62
 
-// Range is a range of addresses of which those between the network's own address and, in IPv4,
-// its broadcast address can be given.
+// Range is a range of addresses. The addresses between the network's own address and, in IPv4, its
+// broadcast address can be allocated.
 type Range struct {
 	prefix netip.Prefix
-	hosts  uint64 // How many can be given, from the one after the network's own.
+	hosts  uint64 // how many can be allocated, from the one after the network's own
 }
 
-// NewRange is the range of a prefix; it may be too small to give anything.
+// NewRange returns the range of a prefix; it may be too small to allocate anything.
 func NewRange(prefix netip.Prefix) Range {
 	prefix = prefix.Masked()
 	all := uint64(1) << min(prefix.Addr().BitLen()-prefix.Bits(), maxBits)
@@ -28,7 +28,7 @@ func NewRange(prefix netip.Prefix) Range {
 	return Range{prefix: prefix, hosts: all - min(all, reserved)}
 }
 
-// Check says whether a range can be the one that a cluster is started with.
+// Check returns an error if a cluster cannot be started with the range.
 func (r Range) Check() error {
 	bits := r.prefix.Addr().BitLen() - r.prefix.Bits()
 	switch {
@@ -40,10 +40,10 @@ func (r Range) Check() error {
 	return nil
 }
 
-// First is the first address that can be given.
+// First returns the first address that can be allocated.
 func (r Range) First() netip.Addr { return r.at(0) }
 
-// at gives the address at an offset, from 0.
+// at returns the address at an offset, from 0.
 func (r Range) at(offset uint64) netip.Addr {
 	if r.prefix.Addr().Is4() {
 		b := r.prefix.Addr().As4()
@@ -55,21 +55,20 @@ func (r Range) at(offset uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// gives says whether an address of the range can be given.
+// gives reports whether an address of the range can be allocated.
 func (r Range) gives(addr netip.Addr) bool {
 	if !r.prefix.Contains(addr) || addr == r.prefix.Addr() {
 		return false
 	}
-	last := r.at(r.hosts) // The broadcast address, if there is one.
+	last := r.at(r.hosts) // the broadcast address, if there is one
 	return !addr.Is4() || r.hosts > 0 && addr != last
 }
 
-// band is a part of a range, from an offset.
+// band is a part of a range, starting at an offset.
 type band struct{ first, size uint64 }
 
-// bands are the parts of a range in the order in which they are used up: like Kubernetes, the
-// upper part first, so that people who choose addresses themselves from the lower part seldom
-// find theirs taken.
+// bands returns the parts of a range in the order of use: like Kubernetes, the upper part first, so
+// that users who choose addresses from the lower part themselves rarely find them taken.
 func (r Range) bands() []band {
 	lower := uint64(0)
 	if r.hosts > 16 {
@@ -78,8 +77,8 @@ func (r Range) bands() []band {
 	return []band{{lower, r.hosts - lower}, {0, lower}}
 }
 
-// start is a random offset in a band.
+// start returns a random offset in a band.
 func (b band) start() uint64 { return rand.Uint64N(b.size) }
 
-// at is the offset in the range of the nth address of a band that begins at start.
+// at returns the offset in the range of the nth address of a band, counted from start.
 func (b band) at(start, n uint64) uint64 { return b.first + (start+n)%b.size }

@@ -14,24 +14,24 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// grace is how long an address may have no service before Repair frees it: longer than any
+// grace is how long an address may be without a service before Repair frees it: longer than any
 // request lasts.
 const grace = 2 * time.Minute
 
-// leakedRounds is for how many repairs in a row a port must have no service before it is
-// freed: no request lasts so long.
+// leakedRounds is for how many repairs in a row a port must be without a service before it is
+// freed: no request lasts that long.
 const leakedRounds = 3
 
-// Leaked counts for how many repairs in a row a port had no service.
+// Leaked counts for how many repairs in a row each port had no service.
 type Leaked map[int32]int
 
-// Forget drops the record of an address whose service was never written.
+// Forget deletes the record of an address whose service was never written.
 func (a *Services) Forget(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	return a.ips.Release(ctx, addr, service)
 }
 
-// Repair makes the records of addresses and ports those of the services that list gives, which
-// is asked after the ports in use were read. leaked is kept from one repair to the next.
+// Repair updates the records of addresses and ports to match the services from list, which it calls
+// after reading the ports in use. leaked is kept from one repair to the next.
 func (a *Services) Repair(ctx context.Context, leaked Leaked, list func(context.Context) ([]*corev1.Service, error)) error {
 	used, err := a.ports.Used(ctx)
 	if err != nil {
@@ -91,9 +91,10 @@ func (a *Services) repairPorts(ctx context.Context, used []int32, held map[int32
 	return nil
 }
 
-// Repair makes etcd's addresses those of services: it records what is missing, and frees what
-// has had no service for some minutes. Addresses that others have recorded for themselves stay.
-// conflict is called for an address that two hold, which only hand-written data can cause.
+// Repair updates the addresses in etcd to match services: it records missing ones, and frees those
+// that have been without a service for some minutes. Addresses that others have recorded for
+// themselves stay. Repair calls conflict for an address that two services hold, which only
+// hand-written data can cause.
 func (a *IPs) Repair(ctx context.Context, services []*corev1.Service, conflict func(addr netip.Addr, service, owner types.NamespacedName)) error {
 	page, err := a.store.List(ctx, a.addresses, store.ListOptions{})
 	if err != nil {
@@ -112,7 +113,7 @@ func (a *IPs) Repair(ctx context.Context, services []*corev1.Service, conflict f
 		for _, text := range svc.Spec.ClusterIPs {
 			addr, err := netip.ParseAddr(text)
 			if err != nil {
-				continue // Headless.
+				continue // headless
 			}
 			if ip := known[addr]; ip != nil {
 				if owner := ownerOf(ip); owner != service {

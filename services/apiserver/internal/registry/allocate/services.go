@@ -16,20 +16,20 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Services gives services their addresses and ports. It may be used from any goroutine.
+// Services allocates the addresses and ports of services. It is safe for concurrent use.
 type Services struct {
 	ips   *IPs
 	ports *Ports
 	log   *slog.Logger
 }
 
-// NewServices makes the allocator of services' addresses and ports. What cannot be given back
-// at once is logged, and found by Repair.
+// NewServices returns the allocator of services' addresses and ports. What it cannot release at
+// once it logs, and Repair finds later.
 func NewServices(ips *IPs, ports *Ports, log *slog.Logger) *Services {
 	return &Services{ips: ips, ports: ports, log: log}
 }
 
-// Taken is what was allocated for one write of a service. A nil *Taken is nothing.
+// Taken is what was allocated for one write of a service. A nil *Taken is empty.
 type Taken struct {
 	services *Services
 	service  types.NamespacedName
@@ -37,8 +37,8 @@ type Taken struct {
 	ports    []int32
 }
 
-// GiveBack gives back what was taken, after a write that etcd has certainly not made. It goes
-// on after the request has ended, and whoever leads by then.
+// GiveBack releases what was allocated, after a write that certainly did not happen. It continues
+// after the request has ended, and regardless of a fence in ctx.
 func (t *Taken) GiveBack(ctx context.Context) {
 	if t == nil {
 		return
@@ -57,10 +57,9 @@ func (t *Taken) GiveBack(ctx context.Context) {
 	t.ips, t.ports = nil, nil
 }
 
-// Allocate gives a service that is about to be written the addresses and ports that it needs
-// and old, which is nil for a new one, does not have. The service's address families are those
-// that it is to have addresses of. A dry run gives what is free, and takes nothing. Objects of
-// other kinds need nothing.
+// Allocate allocates the addresses and ports that a service needs for a write and old lacks; old is
+// nil for a new service. The service's IPFamilies say which addresses it gets. A dry run returns
+// what is free and allocates nothing. Objects of other kinds need nothing.
 func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun bool) (*Taken, error) {
 	svc, ok := obj.(*corev1.Service)
 	if !ok {
@@ -74,7 +73,7 @@ func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun 
 	}
 	if err != nil {
 		t.GiveBack(ctx)
-		// Whatever the allocation could not write, this is why.
+		// Whatever the allocation could not write, this is the reason.
 		if lost := a.ips.store.CheckFence(ctx, true); fence.IsLost(lost) {
 			return nil, lost
 		}
@@ -144,8 +143,8 @@ func (t *Taken) takeIP(ctx context.Context, text string, dryRun bool) error {
 	return nil
 }
 
-// Release gives back what a service held before a write and does not hold after it; now is
-// nil after a deletion.
+// Release releases what a service held before a write and does not hold after it; now is nil after
+// a deletion.
 func (a *Services) Release(ctx context.Context, before, now scheme.Object) {
 	had, ok := before.(*corev1.Service)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package builtin has the objects by which an apiserver tells of itself: the groups and versions
-// that it serves, and how it shares itself out.
+// Package builtin provides the objects with which an apiserver describes itself: the groups and
+// versions that it serves, and its priority levels and flow schemas.
 package builtin
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/flowcontrol"
 )
 
-// Lister lists what etcd holds of a kind.
+// Lister lists the stored objects of a kind.
 type Lister interface {
 	List(ctx context.Context, kind *scheme.Kind, opts store.ListOptions) (store.Page, error)
 }
 
-// Ensure creates what is missing of the APIServices of the table's groups and versions, and of
-// the priority levels and flow schemas that always exist. When nothing is, it costs three lists.
-// create need not mind objects that somebody else has just created.
+// Ensure creates the missing APIServices of the table's groups and versions, and the missing
+// built-in priority levels and flow schemas. If nothing is missing it costs three lists. create
+// need not handle objects that another client has just created.
 func Ensure(ctx context.Context, table *scheme.Table, stored Lister, create func(context.Context, scheme.Object) error) error {
 	services, err := apiservices.Of(table)
 	if err != nil {
@@ -34,7 +34,7 @@ func Ensure(ctx context.Context, table *scheme.Table, stored Lister, create func
 	return missing(ctx, table, stored, flowcontrol.FlowSchemas(), create)
 }
 
-// missing creates those of some cluster-wide objects of one kind that do not exist.
+// missing creates those of some cluster-scoped objects of one kind that do not exist.
 func missing[T scheme.Object](ctx context.Context, table *scheme.Table, stored Lister, objs []T, create func(context.Context, scheme.Object) error) error {
 	kind := scheme.For[T](table)
 	page, err := stored.List(ctx, kind, store.ListOptions{})

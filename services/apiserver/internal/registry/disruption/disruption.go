@@ -1,5 +1,5 @@
-// Package disruption decides whether the budget of a pod allows its eviction, in Kubernetes'
-// words. It keeps nothing: the registry makes the change that it asks for.
+// Package disruption decides whether the budget of a pod allows its eviction, with Kubernetes'
+// messages. It keeps no state: the registry makes the changes.
 package disruption
 
 import (
@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// maxDisrupted is how many evictions may wait for the controller to see them.
+	// maxDisrupted is how many evictions may wait until the controller sees them.
 	maxDisrupted = 2000
-	// retrySeconds is when to come again while the budget's status is behind its spec.
+	// retrySeconds is the Retry-After while the budget's status is behind its spec.
 	retrySeconds = 10
 
 	refused = "Cannot evict pod as it would violate the pod's disruption budget."
 )
 
-// Exempt says whether a pod may be evicted whatever its budget: one that has ended, has not
-// begun, or is being deleted already serves nobody.
+// Exempt reports whether a pod may be evicted regardless of its budget: a pod that has ended, has
+// not started, or is already being deleted serves no requests.
 func Exempt(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
 		pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil
 }
 
-// Settled says whether an exempt pod stays exempt: it can never come to serve anyone.
+// Settled reports whether an exempt pod stays exempt because it can never serve requests again.
 func Settled(pod *corev1.Pod) bool {
 	return Exempt(pod) && (pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil)
 }
 
-// Of gives the budgets that cover a pod. A budget whose selector cannot be read covers none.
+// Of returns the budgets that cover a pod. A budget whose selector is invalid covers none.
 func Of(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
 	var covering []*policyv1.PodDisruptionBudget
 	for _, budget := range budgets {
@@ -48,9 +48,9 @@ func Of(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*policyv1.Po
 	return covering
 }
 
-// Free says whether a pod may go without being charged to its budget: it is not ready, and the
-// budget either lets such pods go always or has enough others. That holds for the pod as it
-// is now only.
+// Free reports whether a pod may be evicted without charging its budget: it is not ready, and the
+// budget either always allows that or has enough healthy pods. The result only holds for the pod in
+// its current state.
 func Free(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
@@ -63,8 +63,8 @@ func Free(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
 	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
 }
 
-// Charge takes one disruption from the budget, which it changes, and notes the pod, so that
-// the controller does not count it any more. The error, if it has none left, is an apierror.
+// Charge takes one disruption from the budget, in place, and records the pod, so that the
+// controller no longer counts it. If no disruption is left, the error is an API error.
 func Charge(budget *policyv1.PodDisruptionBudget, pod string, now time.Time) error {
 	status := &budget.Status
 	forbidden := func(reason string) error {
@@ -94,12 +94,12 @@ func Charge(budget *policyv1.PodDisruptionBudget, pod string, now time.Time) err
 	return nil
 }
 
-// why says why a budget allows no disruption.
+// why returns the reason why a budget allows no disruption.
 func why(budget *policyv1.PodDisruptionBudget) string {
 	condition := meta.FindStatusCondition(budget.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	told := condition != nil && condition.Status == metav1.ConditionFalse && condition.Message != ""
 	switch {
-	case told && condition.Reason == policyv1.SyncFailedReason: // Then the numbers cannot be trusted.
+	case told && condition.Reason == policyv1.SyncFailedReason: // the numbers cannot be trusted then
 		return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently because it failed sync: %s", budget.Name, condition.Message)
 	case budget.Status.CurrentHealthy <= budget.Status.DesiredHealthy:
 		return fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently",
@@ -110,7 +110,8 @@ func why(budget *policyv1.PodDisruptionBudget) string {
 	return fmt.Sprintf("The disruption budget %s does not allow evicting pods currently", budget.Name)
 }
 
-// Unsettled is the error while it is not known whether the named budget allows an eviction.
+// Unsettled returns the error for a time at which it is unknown whether the named budget allows an
+// eviction.
 func Unsettled(budget string) error {
 	return tooMany(fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget), retrySeconds)
 }

@@ -1,6 +1,6 @@
-// Package dualstack says which address families a service has, and brings what a client sent of
-// its addresses, families and ports together with what the service has already. The rules are
-// those of Kubernetes (pkg/registry/core/service/storage).
+// Package dualstack determines the address families of a service, and merges the addresses,
+// families and ports that a client sent with what the service already has. The rules are
+// Kubernetes' (pkg/registry/core/service/storage).
 package dualstack
 
 import (
@@ -17,7 +17,7 @@ import (
 // Families are the address families of a cluster's services, the default one first.
 type Families []corev1.IPFamily
 
-// FamilyOf is the family of an address.
+// FamilyOf returns the family of an address.
 func FamilyOf(address string) corev1.IPFamily {
 	if netutils.IsIPv6String(address) {
 		return corev1.IPv6Protocol
@@ -32,10 +32,10 @@ func other(family corev1.IPFamily) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Complete fills in what a service leaves out of its families and their policy, and what it has
-// from before: old is the service before an update, nil for a new one. After it the service lacks
-// at most the addresses and ports themselves. It gives what is wrong, and leaves the service as it
-// is if anything is; a second call changes nothing and gives the same.
+// Complete fills in the families and policy that a service leaves out, and what it keeps from
+// before. old is the service before an update, nil for a new one. Afterwards the service lacks at
+// most the addresses and ports themselves. Complete returns what is wrong, and changes nothing if
+// anything is; a second call changes nothing and returns the same.
 func (f Families) Complete(s, old *corev1.Service) field.ErrorList {
 	completed := s.DeepCopy()
 	if errs := f.complete(completed, old); len(errs) > 0 {
@@ -77,16 +77,16 @@ func (f Families) complete(s, old *corev1.Service) field.ErrorList {
 	if len(spec.IPFamilies) == 0 {
 		spec.IPFamilies = []corev1.IPFamily{f[0]}
 	}
-	// Who writes the endpoints of a headless service without a selector may have both families,
-	// whatever the cluster has.
+	// A headless service without a selector may have both families, whatever the cluster has: its
+	// endpoints are written by others.
 	if *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack && len(spec.IPFamilies) == 1 && (anyFamilies || len(f) == 2) {
 		spec.IPFamilies = append(slices.Clip(spec.IPFamilies), other(spec.IPFamilies[0]))
 	}
 	return nil
 }
 
-// Unchanged says that an update leaves a service that prefers two families with those that it
-// has: it gains or loses one only when it says so, not when the cluster does.
+// Unchanged reports whether an update leaves a service that prefers two families with the ones it
+// has: it gains or loses a family only on its own request, not because the cluster does.
 func Unchanged(s, old *corev1.Service) bool {
 	prefers := func(policy *corev1.IPFamilyPolicy) bool {
 		return policy != nil && *policy == corev1.IPFamilyPolicyPreferDualStack
@@ -112,8 +112,8 @@ func fillPolicy(s, old *corev1.Service) {
 	spec.IPFamilyPolicy = &policy
 }
 
-// shrink drops the second family and address of a service that becomes a service of one family.
-// A client that drops them itself must say so too.
+// shrink drops the second family and address of a service that becomes single-stack. A client that
+// drops them itself must say so in the policy too.
 func shrink(now, before *corev1.ServiceSpec) field.ErrorList {
 	if *now.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack {
 		if len(now.ClusterIPs) > 1 && slices.Equal(now.ClusterIPs, before.ClusterIPs) {
@@ -151,7 +151,7 @@ func single(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// infer adds the families of addresses that a client chose without naming their families.
+// infer adds the families of addresses that a client chose without naming the families.
 func (f Families) infer(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	for i, address := range spec.ClusterIPs {
@@ -168,7 +168,7 @@ func (f Families) infer(spec *corev1.ServiceSpec) field.ErrorList {
 	return errs
 }
 
-// offered wants the families that a service asks for to be the cluster's.
+// offered checks that the cluster has the families that a service asks for.
 func (f Families) offered(spec *corev1.ServiceSpec) field.ErrorList {
 	var errs field.ErrorList
 	if *spec.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack && len(f) < 2 {

@@ -8,13 +8,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 )
 
-// NodePorts says that the ports of a service are open on every node.
+// NodePorts reports whether the ports of a service are open on every node.
 func NodePorts(s *corev1.Service) bool {
 	return s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
 }
 
-// keepGiven gives a service back what it was given before and a client left out, so that the
-// same manifest can be sent again.
+// keepGiven restores what a service was given before and the client left out, so that the same
+// manifest can be sent again.
 func keepGiven(s, old *corev1.Service) {
 	now, before := &s.Spec, &old.Spec
 	if now.Type != corev1.ServiceTypeExternalName && before.Type != corev1.ServiceTypeExternalName {
@@ -33,7 +33,7 @@ func keepGiven(s, old *corev1.Service) {
 	}
 }
 
-// keepNodePorts gives ports their node ports back by name, but none to a second port.
+// keepNodePorts restores the node ports of ports by name, but never gives one to a second port.
 func keepNodePorts(now, before *corev1.ServiceSpec) {
 	has := func(spec *corev1.ServiceSpec, nodePort int32) bool {
 		return slices.ContainsFunc(spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == nodePort })
@@ -51,8 +51,8 @@ func keepNodePorts(now, before *corev1.ServiceSpec) {
 	}
 }
 
-// alignClusterIPs lets a client that knows only one spelling of the cluster IP set, change or
-// clear it.
+// alignClusterIPs lets a client that knows only clusterIP or only clusterIPs set, change or clear
+// the cluster IP.
 func alignClusterIPs(s, old *corev1.Service) {
 	now := &s.Spec
 	if old == nil {

@@ -1,4 +1,4 @@
-// Package listing has Kubernetes' rules for the options of reads, lists and watches.
+// Package listing implements Kubernetes' rules for the options of reads, lists and watches.
 package listing
 
 import (
@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ParseVersion reads the resourceVersion of a request: 0 for unset and for "0". Its error is
-// not yet one for clients.
+// ParseVersion parses the resourceVersion of a request: 0 for unset and for "0". Its error is not
+// yet suitable for clients.
 func ParseVersion(version string) (int64, *field.Error) {
 	if version == "" {
 		return 0, nil
@@ -26,12 +26,12 @@ func ParseVersion(version string) (int64, *field.Error) {
 	return int64(revision), nil
 }
 
-// InvalidVersion is what get and list answer to an error of ParseVersion.
+// InvalidVersion returns the error with which get and list answer an error of ParseVersion.
 func InvalidVersion(err *field.Error) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 }
 
-// Validate gives what is wrong with the options of a list or a watch, as an answer.
+// Validate returns an API error if the options of a list or a watch are invalid.
 func Validate(opts metav1.ListOptions, watching bool) error {
 	given := &internalversion.ListOptions{
 		Watch: watching, ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,

@@ -19,18 +19,18 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Config is what owners are kept with. Table is required.
+// Config configures Owners. Table is required.
 type Config struct {
 	// Table is the set of served kinds.
 	Table *scheme.Table
-	// Conversions are those of the kinds that etcd holds as another.
+	// Conversions are the conversions of the kinds that are stored as another kind.
 	Conversions map[schema.GroupVersionKind]Conversion
-	// Logger receives what no writer can be told; nil means slog's default.
+	// Logger receives what no writer can be told; slog.Default if nil.
 	Logger *slog.Logger
 }
 
-// Owners keeps the record of all kinds. It reads the definitions of the types when it first needs
-// them, and may be used from any goroutine.
+// Owners keeps the record for all kinds. It reads the definitions of the types on first use. It is
+// safe for concurrent use.
 type Owners struct {
 	table    *scheme.Table
 	versions *versions
@@ -41,13 +41,13 @@ type Owners struct {
 	parts map[part]*managedfields.FieldManager
 }
 
-// part is what is written to: all of a kind, or a subresource.
+// part is what a writer writes to: all of a kind, or a subresource.
 type part struct {
 	schema.GroupVersionKind
 	subresource string
 }
 
-// New makes the record.
+// New returns the record keeper.
 func New(cfg Config) *Owners {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -60,9 +60,9 @@ func New(cfg Config) *Owners {
 	}
 }
 
-// Update sets the owners of obj, by which writer replaces live through a subresource or, if that
-// is empty, as a whole. Live is an empty object when obj is new. What obj says of its owners
-// counts if it can be read and live's does if not; an empty list, or one of one empty entry, ends
+// Update sets the owners of obj, with which writer replaces live through a subresource, or as a
+// whole if subresource is empty. live is an empty object if obj is new. obj's own managedFields
+// count if they can be read, otherwise live's. An empty list, or one of a single empty entry, ends
 // the record.
 func (o *Owners) Update(kind *scheme.Kind, subresource string, live, obj scheme.Object, writer string) {
 	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
@@ -71,8 +71,8 @@ func (o *Owners) Update(kind *scheme.Kind, subresource string, live, obj scheme.
 		return
 	}
 	if err := o.update(kind.GroupVersionKind, subresource, live, obj, writer); err != nil {
-		// A record that cannot be brought up to date must not keep anybody from writing.
-		o.log.Error("the owners of an object's fields could not be brought up to date",
+		// A record that cannot be updated must not block writes.
+		o.log.Error("failed to update the owners of an object's fields",
 			"kind", kind.GroupVersionKind, "namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
 		obj.SetManagedFields(live.GetManagedFields())
 	}
@@ -87,8 +87,8 @@ func (o *Owners) update(gvk schema.GroupVersionKind, subresource string, live, o
 	return err
 }
 
-// unchanged says that obj is live, whatever it says of its version and its owners, as long as
-// that asks for no other record.
+// unchanged reports whether obj equals live, apart from its version and managedFields, and asks for
+// no other record.
 func unchanged(obj, live scheme.Object) bool {
 	owners, version := obj.GetManagedFields(), obj.GetResourceVersion()
 	if live.GetUID() == "" {
@@ -106,8 +106,8 @@ func unchanged(obj, live scheme.Object) bool {
 	return same(obj, live)
 }
 
-// same says that two objects of one kind have the same content. Comparing what would be stored
-// takes a tenth of the time of looking at each field.
+// same reports whether two objects of one kind have the same content. Comparing their encodings
+// takes a tenth of the time of comparing each field.
 func same(a, b scheme.Object) bool {
 	type message interface {
 		Size() int
@@ -129,10 +129,10 @@ func same(a, b scheme.Object) bool {
 	return err == nil && bytes.Equal(data, otherData)
 }
 
-// Apply gives live with what writer wants of it, and with its new owners; live stays as it is,
-// and is an empty object when there is none yet. What writer wanted before and does not want now
-// goes, if nobody else wants it. If another owner has given a field another value the answer is a
-// conflict, unless force takes it over. Errors are apierrors with Kubernetes' words and codes.
+// Apply returns live merged with what writer wants, with the new owners. live is not modified, and
+// is an empty object if there is none yet. Fields that writer wanted before and no longer wants are
+// removed unless another owner has them. A field that another owner has set to another value is a
+// conflict, unless force takes it over. Errors are API errors with Kubernetes' messages and codes.
 func (o *Owners) Apply(kind *scheme.Kind, subresource string, live scheme.Object, wanted *unstructured.Unstructured, writer string, force bool) (scheme.Object, error) {
 	applied, err := o.apply(kind.GroupVersionKind, subresource, live, wanted, writer, force)
 	if err != nil {
@@ -140,7 +140,7 @@ func (o *Owners) Apply(kind *scheme.Kind, subresource string, live scheme.Object
 	}
 	obj, ok := applied.(scheme.Object)
 	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("applying made a %T", applied))
+		return nil, apierrors.NewInternalError(fmt.Errorf("applying produced a %T", applied))
 	}
 	return obj, nil
 }
@@ -150,7 +150,7 @@ func (o *Owners) apply(gvk schema.GroupVersionKind, subresource string, live run
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	// The library keeps parts of what is wanted, and a lost race applies it again.
+	// The library keeps parts of wanted, and a lost race applies it again.
 	applied, err := of.Apply(live, wanted.DeepCopy(), writer, force)
 	if err != nil {
 		return nil, refusal(err)
@@ -158,8 +158,8 @@ func (o *Owners) apply(gvk schema.GroupVersionKind, subresource string, live run
 	return applied, nil
 }
 
-// refusal is an error of the library as Kubernetes answers it: those that are none of the API's,
-// such as that of a field that the type does not have, are 500s without a reason.
+// refusal returns an error of the library as Kubernetes answers it. Errors that are not API errors,
+// such as for a field that the type does not have, are 500s without a reason.
 func refusal(err error) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
@@ -169,7 +169,7 @@ func refusal(err error) error {
 	}}
 }
 
-// of finds the library's part for a resource.
+// of returns the library's field manager for a resource.
 func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfields.FieldManager, error) {
 	key := part{gvk, subresource}
 	o.mu.RLock()

@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Writer is the name of a writer: the one that a request gives, or else the beginning of its user
-// agent, as far as it can be shown; "unknown" if that is nothing.
+// Writer returns the name of a writer: the given field manager, or else the printable part of the
+// user agent's first segment; "unknown" if that is empty.
 func Writer(given, userAgent string) string {
 	if given != "" {
 		return given
@@ -34,8 +34,8 @@ func Writer(given, userAgent string) string {
 	return cmp.Or(kept.String(), "unknown")
 }
 
-// KeepTimes gives obj the times of live's owners when it is otherwise as live is: an update that
-// changes nothing but the times of its owners is none.
+// KeepTimes restores the times of live's owners if obj otherwise equals live: an update that
+// changes only the times of its owners changes nothing.
 func KeepTimes(obj, live scheme.Object) {
 	entries, before := obj.GetManagedFields(), live.GetManagedFields()
 	if alike, moved := compare(entries, before); !alike || !moved {
@@ -47,7 +47,8 @@ func KeepTimes(obj, live scheme.Object) {
 	}
 }
 
-// compare says whether two records are alike but for their times, and whether these differ.
+// compare reports whether two records are alike apart from their times, and whether the times
+// differ.
 func compare(entries, before []metav1.ManagedFieldsEntry) (alike, moved bool) {
 	if len(entries) != len(before) {
 		return false, false
@@ -70,7 +71,7 @@ func sameFields(a, b *metav1.FieldsV1) bool {
 	return bytes.Equal(a.GetRawBytes(), b.GetRawBytes())
 }
 
-// Check says what is wrong with a record, which no longer counts then.
+// Check returns what is wrong with a record; a faulty record does not count.
 func Check(entries []metav1.ManagedFieldsEntry) error {
 	return managedfields.ValidateManagedFields(entries)
 }

@@ -7,18 +7,18 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// resource is what is written to: a kind, or a part of it.
+// resource is what a writer writes to: a kind, or a part of it.
 type resource struct {
 	schema.GroupKind
 	subresource string
 }
 
-// filters say, by version, which fields a writer of the resource can own. What the resource takes
-// from the object as it is, whatever the writer sends, nobody comes to own by writing to it.
+// filters returns, by version, which fields a writer of the resource can own. Fields that the
+// resource resets to their stored value are never owned by the writer.
 func filters(table *scheme.Table, gvk schema.GroupVersionKind, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	kind := table.Kind(gvk)
 	if kind == nil {
-		return nil // a Scale, of which each part is its writer's
+		return nil // a Scale, in which writers can own every field
 	}
 	filter := filterOf(kind, subresource)
 	if filter == nil {
@@ -51,8 +51,8 @@ func filterOf(kind *scheme.Kind, subresource string) fieldpath.Filter {
 	return fieldpath.NewExcludeSetFilter(fieldpath.NewSet(paths...))
 }
 
-// kept are the fields that a resource keeps as they are, where it is not just the status that
-// the object itself keeps, and the spec that its status does.
+// kept returns the fields that a resource keeps as they are, except for the usual case: an object
+// keeps its status, and its status subresource the spec.
 func kept() map[resource][]fieldpath.Path {
 	spec, status := fieldpath.Path{name("spec")}, fieldpath.Path{name("status")}
 	metadata := func(field string) fieldpath.Path { return fieldpath.Path{name("metadata"), name(field)} }
@@ -69,7 +69,7 @@ func kept() map[resource][]fieldpath.Path {
 	}
 }
 
-// writable are the only fields that some parts of pods can change.
+// writable returns the only fields that some subresources of pods can change.
 func writable() map[resource][]*fieldpath.SetMatcher {
 	pod := schema.GroupKind{Kind: "Pod"}
 	return map[resource][]*fieldpath.SetMatcher{

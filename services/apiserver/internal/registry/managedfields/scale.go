@@ -16,7 +16,7 @@ import (
 
 func scaleKind() schema.GroupVersionKind { return autoscalingv1.SchemeGroupVersion.WithKind("Scale") }
 
-// Scaled is the scale of a workload in work: the owner of a Scale's replicas is that of the
+// Scaled is a workload's scale during a change: the owner of a Scale's replicas also owns the
 // workload's.
 type Scaled struct {
 	owners  *Owners
@@ -24,7 +24,7 @@ type Scaled struct {
 	scale   *autoscalingv1.Scale
 }
 
-// Scale begins the change of a workload's scale, which stays as it is.
+// Scale begins a change of a workload's scale. It does not modify the workload.
 func (o *Owners) Scale(kind *scheme.Kind, workload scheme.Object, scale *autoscalingv1.Scale) (*Scaled, error) {
 	version := kind.GroupVersion()
 	handler := managedfields.NewScaleHandler(workload.GetManagedFields(), version, managedfields.ResourcePathMappings{
@@ -39,7 +39,7 @@ func (o *Owners) Scale(kind *scheme.Kind, workload scheme.Object, scale *autosca
 	return &Scaled{owners: o, handler: handler, scale: scale}, nil
 }
 
-// Update gives the owners of the workload when writer replaces its scale by wanted.
+// Update returns the owners of the workload's fields after writer replaces its scale by wanted.
 func (s *Scaled) Update(wanted *autoscalingv1.Scale, writer string) ([]metav1.ManagedFieldsEntry, error) {
 	wanted = wanted.DeepCopy()
 	wanted.SetGroupVersionKind(scaleKind())
@@ -49,7 +49,7 @@ func (s *Scaled) Update(wanted *autoscalingv1.Scale, writer string) ([]metav1.Ma
 	return s.parent(wanted)
 }
 
-// Apply gives the scale with what writer wants of it, and the owners of the workload then.
+// Apply returns the scale merged with what writer wants, and the workload's new owners.
 func (s *Scaled) Apply(wanted *unstructured.Unstructured, writer string, force bool) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
 	applied, err := s.owners.apply(scaleKind(), "scale", s.scale, wanted, writer, force)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Scaled) Apply(wanted *unstructured.Unstructured, writer string, force b
 	}
 	scale, ok := applied.(*autoscalingv1.Scale)
 	if !ok {
-		return nil, nil, apierrors.NewInternalError(fmt.Errorf("applying made a %T", applied))
+		return nil, nil, apierrors.NewInternalError(fmt.Errorf("applying produced a %T", applied))
 	}
 	entries, err := s.parent(scale)
 	return scale, entries, err

@@ -17,14 +17,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
 )
 
-// types knows the fields of each kind: which lists have keys, what is atomic. It takes the place
-// of the library's converter, which reads every object once more to check it.
+// types knows the fields of each kind: which lists have keys, and what is atomic. It replaces the
+// library's converter, which reads every object a second time to check it.
 type types struct {
 	byKind map[schema.GroupVersionKind]typed.ParseableType
 }
 
-// newTypes reads the definitions of the table's types, and of those of its API that only
-// subresources have (autoscaling/v1, Scale).
+// newTypes reads the definitions of the table's types, and of the API types that only subresources
+// have (autoscaling/v1, Scale).
 func newTypes(table *scheme.Table) (*types, error) {
 	definitions := generated.GetOpenAPIDefinitions(func(name string) spec.Ref {
 		return spec.MustCreateRef("#/components/schemas/" + name)
@@ -53,7 +53,7 @@ func newTypes(table *scheme.Table) (*types, error) {
 	return t, nil
 }
 
-// kindsOf are the kinds whose fields are owned.
+// kindsOf returns the kinds whose fields have owners.
 func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{scaleKind()}
 	for _, kind := range table.Kinds() {
@@ -64,8 +64,8 @@ func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
 	return kinds
 }
 
-// ObjectToTyped gives an object with the fields of its type. What has a Go type has these fields
-// for certain; what a client wants is checked.
+// ObjectToTyped returns an object with the fields of its type. An object with a Go type certainly
+// has these fields; what a client applies is checked.
 func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	known, ok := t.byKind[gvk]
@@ -79,11 +79,11 @@ func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOption
 	if err != nil {
 		return nil, fmt.Errorf("reading the fields of a %T: %w", obj, err)
 	}
-	//nolint:staticcheck // Reading a Go struct once more costs as much as all the rest.
+	// Checking a Go struct again costs as much as all the rest.
 	return typed.AsTypedUnvalidated(content, known.Schema, known.TypeRef), nil
 }
 
-// TypedToObject gives an object without a Go type.
+// TypedToObject returns an object without a Go type.
 func (t *types) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
 	content, ok := from.AsValue().Unstructured().(map[string]any)
 	if !ok {

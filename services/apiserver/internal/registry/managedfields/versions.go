@@ -11,21 +11,21 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Conversion is how a kind is converted to the one that etcd holds and back. Functions that are
-// nil mean that it is the same kind.
+// Conversion converts a kind to the stored kind and back. Nil functions mean that it is the same
+// kind.
 type Conversion struct {
 	ToStored, FromStored func(obj scheme.Object) scheme.Object
 }
 
-// versions converts objects for the library, which wants to see the fields of an owner in the
-// version in which it wrote.
+// versions converts objects for the library, which reads the fields of an owner in the version in
+// which the owner wrote.
 type versions struct {
 	table       *scheme.Table
 	conversions map[schema.GroupVersionKind]Conversion
 }
 
-// ConvertToVersion gives obj in another version. Kubernetes' internal version is any one here:
-// an object is given in its own, with its Go type.
+// ConvertToVersion returns obj in another version. Kubernetes' internal version matches any version
+// here: an object is returned in its own, with its Go type.
 func (v *versions) ConvertToVersion(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	to, ok := target.(schema.GroupVersion)
 	if !ok {
@@ -60,7 +60,7 @@ func (v *versions) ConvertToVersion(obj runtime.Object, target runtime.GroupVers
 	return nil, runtime.NewNotRegisteredErrForKind("the served kinds", to.WithKind(gvk.Kind))
 }
 
-// structured gives an object its Go type.
+// structured returns an object with its Go type.
 func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
 	loose, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -78,7 +78,7 @@ func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
 	return typed, nil
 }
 
-// New gives an empty object.
+// New returns an empty object.
 func (v *versions) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if kind := v.table.Kind(gvk); kind != nil {
 		return kind.New(), nil
@@ -91,15 +91,15 @@ func (v *versions) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Default does nothing: who applies fills in the defaults, as for every write.
+// Default does nothing: the caller of Apply applies the defaults, as for every write.
 func (v *versions) Default(runtime.Object) {}
 
-// Convert is not asked for by the library.
+// Convert is not called by the library.
 func (v *versions) Convert(_, _, _ any) error {
-	return errors.New("converting into an object that is given is not known")
+	return errors.New("converting into a given object is not supported")
 }
 
-// ConvertFieldLabel is not asked for by the library.
+// ConvertFieldLabel is not called by the library.
 func (v *versions) ConvertFieldLabel(gvk schema.GroupVersionKind, label, _ string) (string, string, error) {
-	return "", "", fmt.Errorf("converting the field label %s of %s is not known", label, gvk)
+	return "", "", fmt.Errorf("converting the field label %s of %s is not supported", label, gvk)
 }

@@ -144,7 +144,7 @@ type class struct {
 }
 
 // watches records what a client that is let in may watch: one event for each kind and each rule of
-// the policy. Nobody waits for these events, except in strict mode. In strict mode an error means
+// the policy. Only in strict mode does the caller wait for these events; an error then means
 // that the client must not be let in.
 func (d *Decider) watches(shown callout.Credentials, user authn.User, subjects []watched, until time.Time) error {
 	if d.cfg.Audit == nil {

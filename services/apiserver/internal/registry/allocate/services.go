@@ -73,7 +73,7 @@ func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun 
 	}
 	if err != nil {
 		t.GiveBack(ctx)
-		// Whatever the allocation could not write, this is the reason.
+		// The lost fence is the reason that the allocation failed.
 		if lost := a.ips.store.CheckFence(ctx, true); fence.IsLost(lost) {
 			return nil, lost
 		}

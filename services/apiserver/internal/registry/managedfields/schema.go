@@ -46,7 +46,7 @@ func newTypes(table *scheme.Table) (*types, error) {
 		}
 		name := util.GetCanonicalTypeName(obj)
 		if models[name] == nil {
-			return nil, fmt.Errorf("reading the definition of %s: there is none of %s", gvk, name)
+			return nil, fmt.Errorf("reading the definition of %s: there is no definition of %s", gvk, name)
 		}
 		t.byKind[gvk] = parser.Type(name)
 	}

@@ -29,7 +29,7 @@ type versions struct {
 func (v *versions) ConvertToVersion(obj runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	to, ok := target.(schema.GroupVersion)
 	if !ok {
-		return nil, fmt.Errorf("converting a %T: the version to convert it to is none but a %T", obj, target)
+		return nil, fmt.Errorf("converting a %T: the target is not a version but a %T", obj, target)
 	}
 	obj, err := v.structured(obj)
 	if err != nil {

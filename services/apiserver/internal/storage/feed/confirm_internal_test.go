@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// still is an etcd in which nothing happens, and which answers at once how far it is.
+// still is an etcd in which nothing happens and which reports its progress at once.
 type still struct{ Storage }
 
 func (still) History(context.Context) (store.History, error)         { return store.History{Created: 1}, nil }
@@ -39,8 +39,8 @@ func (still) Follow(ctx context.Context, _ *scheme.Kind, _ int64, progress <-cha
 	}
 }
 
-// TestConfirm: who wants etcd's word now need not wait for the feed's next turn, and is told the
-// window too.
+// TestConfirm checks that Confirm gets etcd's progress without waiting for the feed's next turn,
+// together with the window.
 func TestConfirm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -66,10 +66,10 @@ func TestConfirm(t *testing.T) {
 		f.Confirm()
 		batch := <-w.Events()
 		if waited := time.Since(began); waited != 0 {
-			t.Errorf("etcd's word came after %v", waited)
+			t.Errorf("etcd's progress came after %v", waited)
 		}
 		if batch.Revision != 50 || batch.Start != 30 || batch.Head != 30 {
-			t.Errorf("it is %+v", batch)
+			t.Errorf("got the batch %+v", batch)
 		}
 		cancel()
 		if err := <-ended; err != nil {

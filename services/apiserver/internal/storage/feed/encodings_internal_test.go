@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestAnEncodingThatPanicsIsNotKept: who comes later does not get nothing for it.
+// TestAnEncodingThatPanicsIsNotKept checks that later callers do not get an empty result.
 func TestAnEncodingThatPanicsIsNotKept(t *testing.T) {
 	e := &Encodings{cache: &encodingCache{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
 	func() {
@@ -26,7 +26,7 @@ func TestAnEncodingThatPanicsIsNotKept(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForAnEncodingThatPanicsHearsOfIt: he is given an error.
+// TestWhoWaitsForAnEncodingThatPanicsHearsOfIt checks that a waiting caller gets an error.
 func TestWhoWaitsForAnEncodingThatPanicsHearsOfIt(t *testing.T) {
 	e := &Encodings{cache: &encodingCache{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -53,7 +53,7 @@ func TestWhoWaitsForAnEncodingThatPanicsHearsOfIt(t *testing.T) {
 	if <-panicked == nil {
 		t.Error("the panic is lost")
 	}
-	// Whether he joined or came after it cannot be told.
+	// The caller may have joined the panicking call or come after it.
 	if got := <-joined; got.err == nil && string(got.data) != "{}" {
 		t.Errorf("got %q, %v", got.data, got.err)
 	}

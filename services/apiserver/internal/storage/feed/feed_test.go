@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline bounds every wait for what must happen; it is only met by failures.
+// deadline bounds every wait for an expected event; only failures reach it.
 const deadline = time.Minute
 
 var (
@@ -131,7 +131,7 @@ func (p *plane) watch(view feed.View, from int64) *feed.Watcher {
 	return w
 }
 
-// events collects what the watcher is told until it has heard of a revision.
+// events collects what the watcher receives until it has reached a revision.
 func events(t *testing.T, w *feed.Watcher, through int64) []string {
 	t.Helper()
 	var got []string
@@ -339,7 +339,7 @@ func TestWindowIsTrimmed(t *testing.T) {
 		t.Errorf("a quiet view: %v, %+v", ok, delta)
 	}
 	if _, ok := p.pods.Since(feed.View{}, 1<<40); ok {
-		t.Error("an answer about the future")
+		t.Error("got an answer about the future")
 	}
 }
 
@@ -379,7 +379,7 @@ func TestSlowWatcherIsCutOff(t *testing.T) {
 	slow, fast := p.watch(feed.View{}, at), p.watch(feed.View{Namespace: "x"}, at)
 	const count = 600 // more than a watcher's buffer
 	var last int64
-	// The fast one is never far behind: etcd may tell of many changes at once.
+	// The fast watcher must never be far behind: etcd may report many changes at once.
 	for i := range count {
 		last = p.update("x", "a", func(pod *corev1.Pod) { pod.Labels = map[string]string{"n": strconv.Itoa(i)} })
 		if got := events(t, fast, last); len(got) != 1 {
@@ -393,7 +393,7 @@ func TestSlowWatcherIsCutOff(t *testing.T) {
 	if slow.Err() == nil || heard <= at {
 		t.Errorf("the slow watcher heard up to %d and ended with %v", heard, slow.Err())
 	}
-	// It goes on from where it was, and has missed nothing.
+	// A new watch continues where the old one ended and has missed nothing.
 	if got := events(t, p.watch(feed.View{}, heard), last); int64(len(got)) != last-heard {
 		t.Errorf("%d events after %d, want %d", len(got), heard, last-heard)
 	}
@@ -439,7 +439,7 @@ func TestSnapshotAndWatch(t *testing.T) {
 	if reading.Revision >= last {
 		t.Errorf("snapshot at %d, next change at %d", reading.Revision, last)
 	}
-	// Progress moves a quiet watch on.
+	// Progress advances a quiet watch.
 	select {
 	case batch := <-w.Events():
 		if len(batch.Events) != 0 || batch.Head != last {
@@ -450,8 +450,8 @@ func TestSnapshotAndWatch(t *testing.T) {
 	}
 }
 
-// TestSetBack puts etcd back to a backup without raising its revisions, as no operator should:
-// once so that it is behind what was seen, once so that it is already past it.
+// TestSetBack sets etcd back to a backup without raising its revisions, as no operator should: once
+// so that it is behind what was seen, and once so that it is already past it.
 func TestSetBack(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]int{"behind": 0, "past": 20} {
@@ -491,7 +491,7 @@ func TestSetBack(t *testing.T) {
 			if !old.Before(renewed) {
 				t.Errorf("the history was %v and is %v", old, renewed)
 			}
-			// A feed that saw nothing before the break lives in the new history too.
+			// A feed that saw nothing before the break is in the new history too.
 			quiet := p.feeds.Of(scheme.For[*corev1.Node](table))
 			for quiet.History() != renewed {
 				select {
@@ -504,7 +504,7 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// TestProgressOfAQuietEtcd: who watches from the present hears that the feed still hears
+// TestProgressOfAQuietEtcd checks that a watch from the present learns that the feed still hears
 // etcd, even if nothing at all is written.
 func TestProgressOfAQuietEtcd(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ func (poisoned) Object(_ *scheme.Kind, record store.Record) (scheme.Object, erro
 	}}, nil
 }
 
-// TestAValueThatEndsItsDecoderHidesNoOther: it is one that cannot be read. To read etcd anew would
-// come to it again and again.
+// TestAValueThatEndsItsDecoderHidesNoOther checks that a value whose decoder panics counts as
+// unreadable. Reading etcd anew would meet it again and again.
 func TestAValueThatEndsItsDecoderHidesNoOther(t *testing.T) {
 	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, poisoned{}, scheme.For[*corev1.Pod](scheme.New()))
 	if err := d.Open(t.Context()); err != nil {
@@ -39,18 +39,18 @@ func TestAValueThatEndsItsDecoderHidesNoOther(t *testing.T) {
 	}
 	d.Apply(store.Update{Revision: 50})
 	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "good" {
-		t.Errorf("it shows %v", shown)
+		t.Errorf("the feed shows %v", shown)
 	}
 	if !d.Apply(store.Update{Revision: 60, Records: []store.Record{{Namespace: "a", Name: "good", Revision: 60, Raw: []byte("bad")}}}) {
 		t.Error("the feed doubts what it knows")
 	}
 	if shown := d.Feed().CachedIn(View{}); len(shown) != 0 {
-		t.Errorf("it shows %v", shown)
+		t.Errorf("the feed shows %v", shown)
 	}
 	if !d.Apply(store.Update{Revision: 61, Records: []store.Record{{Namespace: "a", Name: "bad", Revision: 61, Raw: []byte("good")}}}) {
 		t.Error("the feed doubts what it knows")
 	}
 	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "bad" {
-		t.Errorf("it shows %v", shown)
+		t.Errorf("the feed shows %v", shown)
 	}
 }

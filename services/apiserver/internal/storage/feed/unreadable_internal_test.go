@@ -12,8 +12,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// renewable is an etcd at revision 50 whose history can be renewed, as often as that is wanted of
-// the one that it has.
+// renewable is an etcd at revision 50 whose current history can be renewed any number of times.
 type renewable struct {
 	still
 	history store.History
@@ -39,14 +38,14 @@ func driven(t *testing.T, storage Storage) *Driven {
 	return d
 }
 
-// TestAFeedThatCannotBeReadEndsNoHistory: that it has none to compare with does not make that of the
-// witness a newer one.
+// TestAFeedThatCannotBeReadEndsNoHistory checks that a feed without a history of its own does not
+// take the witness' history for a newer one.
 func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 	etcd := &renewable{history: store.History{Created: 7}}
 	d := driven(t, etcd)
 	witness := store.Record{Revision: 40}
 	for range 2 {
-		// It was read at an earlier revision, and has not come to the present.
+		// The feed was read at an earlier revision and has not reached the present.
 		if err := d.Feed().Witness(t.Context(), etcd.history, witness); !errors.Is(err, ErrNotReady) || etcd.renewed != 0 || d.Over() {
 			t.Fatalf("%v; %d histories have begun, the epoch is over: %t", err, etcd.renewed, d.Over())
 		}
@@ -64,8 +63,8 @@ func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 	}
 }
 
-// TestOneRestoreEndsOneEra: all feeds of a process find out that etcd was set back, one after the
-// other. What has begun since is not ended by the later ones.
+// TestOneRestoreEndsOneEra checks that, when all feeds of a process find out one after the other
+// that etcd was set back, the later ones do not end the epoch that has begun since.
 func TestOneRestoreEndsOneEra(t *testing.T) {
 	etcd := &renewable{history: store.History{Created: 7}}
 	first, second := driven(t, etcd), driven(t, etcd)
@@ -83,7 +82,7 @@ func TestOneRestoreEndsOneEra(t *testing.T) {
 	}
 	next := shared.end()
 	ended := func() bool { return shared.end() != next }
-	// The second has not begun anew yet.
+	// The second feed has not started over yet.
 	if err := second.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || ended() {
 		t.Errorf("%v; %d histories have begun, the new epoch is over: %t", err, etcd.renewed, ended())
 	}
@@ -91,7 +90,7 @@ func TestOneRestoreEndsOneEra(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Apply(store.Update{Revision: 50})
-	// It has, and hears only now of what was in the old one.
+	// It has started over, and only now learns of an observation in the old history.
 	if err := second.Feed().Witness(t.Context(), old, future); err == nil || etcd.renewed != 1 || ended() {
 		t.Errorf("%v; %d histories have begun, the new epoch is over: %t", err, etcd.renewed, ended())
 	}

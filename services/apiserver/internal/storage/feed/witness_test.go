@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// awaitHistory waits until the feed of pods is of another history than old.
+// awaitHistory waits until the history of the feed of pods is no longer old.
 func (p *plane) awaitHistory(old store.History) {
 	p.t.Helper()
 	timeout := time.After(deadline)
@@ -25,7 +25,7 @@ func (p *plane) awaitHistory(old store.History) {
 	}
 }
 
-// TestWitness: what another process saw of etcd is held against it.
+// TestWitness checks that the feed compares etcd with what another process saw of it.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
@@ -51,7 +51,7 @@ func TestWitness(t *testing.T) {
 	} {
 		history := p.pods.History()
 		if err := p.pods.Witness(t.Context(), history, record); err == nil {
-			t.Errorf("%s contradicts etcd and is believed", name)
+			t.Errorf("%s contradicts etcd, but the feed believes it", name)
 			continue
 		}
 		p.awaitHistory(history)
@@ -69,8 +69,8 @@ func TestHistoryRenewedByAnother(t *testing.T) {
 	p.awaitHistory(old)
 }
 
-// TestHistoriesOnlyRise: who has seen a newer history than etcd's is a witness that it was set back
-// to a backup of before, whatever it holds.
+// TestHistoriesOnlyRise: an observer of a newer history than etcd's proves that etcd was set back
+// to an earlier backup, whatever etcd holds.
 func TestHistoriesOnlyRise(t *testing.T) {
 	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
@@ -81,7 +81,7 @@ func TestHistoriesOnlyRise(t *testing.T) {
 	old := p.pods.History()
 	known := store.History{Created: old.Created + int64(time.Hour), Nonce: 1}
 	if err := p.pods.Witness(t.Context(), known, store.Record{Namespace: "x", Name: "a", Revision: revision}); err == nil {
-		t.Error("a history that is over is gone on with")
+		t.Error("the feed continues a history that is over")
 	}
 	p.awaitHistory(old)
 	if now := p.pods.History(); !known.Before(now) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestWitnesses: a deletion is no witness alone, since what it says may be so of an etcd that was
-// set back too; and what cannot be read is none.
+// TestWitnesses checks that a deletion alone is no witness, since the object may be absent in an
+// etcd that was set back too, and that an unreadable value is none.
 func TestWitnesses(t *testing.T) {
 	put := func(r int64) *Event { return &Event{Revision: r} }
 	gone := func(r int64) *Event { return &Event{Revision: r, Deleted: true} }
@@ -15,13 +15,13 @@ func TestWitnesses(t *testing.T) {
 		window []*Event
 		want   []int64
 	}{
-		"none":              {},
-		"a change":          {[]*Event{put(1), gone(2), put(3)}, []int64{3}},
-		"a deletion":        {[]*Event{put(1), put(2), gone(3), gone(4)}, []int64{4, 2}},
-		"only deletions":    {[]*Event{gone(3), gone(4)}, []int64{4}},
-		"what was unclear":  {[]*Event{put(1), odd(2)}, []int64{1}},
-		"nothing but that":  {[]*Event{odd(2)}, nil},
-		"that and deletion": {[]*Event{put(1), odd(2), gone(3), odd(4)}, []int64{3, 1}},
+		"none":             {},
+		"a change":         {[]*Event{put(1), gone(2), put(3)}, []int64{3}},
+		"a deletion":       {[]*Event{put(1), put(2), gone(3), gone(4)}, []int64{4, 2}},
+		"only deletions":   {[]*Event{gone(3), gone(4)}, []int64{4}},
+		"unreadable value": {[]*Event{put(1), odd(2)}, []int64{1}},
+		"only unreadable":  {[]*Event{odd(2)}, nil},
+		"and a deletion":   {[]*Event{put(1), odd(2), gone(3), odd(4)}, []int64{3, 1}},
 	} {
 		var got []int64
 		for _, event := range witnesses(c.window) {

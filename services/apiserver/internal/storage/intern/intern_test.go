@@ -41,7 +41,7 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// word is where a map is.
+// word returns the address of a map.
 func word(m map[string]string) uintptr { return *(*uintptr)(unsafe.Pointer(&m)) }
 
 func TestShare(t *testing.T) {
@@ -64,7 +64,7 @@ func TestShare(t *testing.T) {
 		}
 	}
 	if word(a.Annotations) == word(b.Annotations) || &a.Spec.Volumes[0] == &b.Spec.Volumes[0] {
-		t.Error("the pods share what is not the same")
+		t.Error("the pods share parts that differ")
 	}
 	for _, p := range []*corev1.Pod{a, b} {
 		if diff := cmp.Diff(pod(p.Name), p); diff != "" {
@@ -73,7 +73,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareChangesNothing shares any objects, and checks that each reads as before.
+// TestShareChangesNothing shares random objects and checks that each reads as before.
 func TestShareChangesNothing(t *testing.T) {
 	table := ours.New()
 	var parts Parts
@@ -91,7 +91,7 @@ func TestShareChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Twice: the second has all in common with the first.
+			// Twice: the second object shares everything with the first.
 			for range 2 {
 				got, err := table.DecodeStorage(kind, raw)
 				if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// BenchmarkWrite measures what a fence costs: an update without one, with one, and with one whose
-// lease is renewed through another apiserver before each write, which then is tried twice.
+// BenchmarkWrite measures the cost of a fence: an update without one, with one, and with one whose
+// lease is renewed through another apiserver before each write, which is then retried.
 func BenchmarkWrite(b *testing.B) {
 	for _, how := range []string{"plain", "fenced", "fenced, renewed before each"} {
 		b.Run(how, func(b *testing.B) {

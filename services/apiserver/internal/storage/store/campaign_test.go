@@ -12,21 +12,21 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// elections is where the keys of the election "test" are, below the store's prefix.
+// elections is the prefix of the keys of the election "test", below the store's prefix.
 const elections = "/garboard/election/registry/test"
 
-// crowd is who is there, for those who look by its members.
+// crowd is the set of present candidates, for processes that look through its members.
 type crowd struct {
 	mu   sync.Mutex
 	here map[string]bool
 }
 
-// member is one process's way to look.
+// member is one process's view of the crowd.
 type member struct {
 	crowd *crowd
-	// blind, if set, says whom the member takes for gone, whoever is there.
+	// blind, if set, decides which candidates the member takes for gone, whether they are or not.
 	blind func(candidate string) bool
-	looks chan string // a candidate for each look
+	looks chan string // receives the candidate of each look
 }
 
 func (c *crowd) member() *member { return &member{crowd: c, looks: make(chan string, 1000)} }
@@ -59,7 +59,7 @@ func (m *member) Gone(_ context.Context, candidate string) bool {
 // runner is a process that campaigns.
 type runner struct {
 	elected, ended chan struct{}
-	deposed        chan struct{} // a value for each leader whom it deposed
+	deposed        chan struct{} // receives a value for each leader that the process deposed
 	stop           func()
 }
 
@@ -84,8 +84,8 @@ func campaign(t *testing.T, s *store.Store, presence store.Presence) *runner {
 	return r
 }
 
-// TestDeadLeadersAreDeposed: who was killed keeps his key and his lease, and yet another leads;
-// however many of them are in line.
+// TestDeadLeadersAreDeposed checks that a candidate is elected although killed leaders keep their
+// keys and leases, however many of them are in line.
 func TestDeadLeadersAreDeposed(t *testing.T) {
 	t.Parallel()
 	etcd, g, all := etcdtest.Start(t), &guard{}, &crowd{}
@@ -94,7 +94,7 @@ func TestDeadLeadersAreDeposed(t *testing.T) {
 	r := campaign(t, s, all.member())
 	waitFor(t, r.elected)
 	if !etcd.Lives(t, first) || !etcd.Lives(t, second) {
-		t.Error("a lease of the dead has run out: that may be why another was elected")
+		t.Error("a lease of a dead leader has expired: that may be why another was elected")
 	}
 	for range 2 {
 		waitFor(t, r.deposed)
@@ -108,7 +108,8 @@ func TestDeadLeadersAreDeposed(t *testing.T) {
 	}
 }
 
-// TestTheLivingAreNotDeposed: nobody who is there, or was there at one of two looks, is deposed.
+// TestTheLivingAreNotDeposed checks that no leader is deposed that is there, or was at one of two
+// looks.
 func TestTheLivingAreNotDeposed(t *testing.T) {
 	t.Parallel()
 	etcd, all := etcdtest.Start(t), &crowd{}
@@ -126,25 +127,26 @@ func TestTheLivingAreNotDeposed(t *testing.T) {
 			defer r.stop()
 			for range 6 {
 				if candidate := waitFor(t, m.looks); candidate != "living" {
-					t.Fatalf("it looks for %s", candidate)
+					t.Fatalf("the candidate looks for %s", candidate)
 				}
 			}
 			select {
 			case <-r.elected:
 				t.Error("another was elected")
 			case <-r.deposed:
-				t.Error("who lives was deposed")
+				t.Error("the living leader was deposed")
 			default:
 			}
 		})
 	}
 	if len(etcd.Values(t, elections)) != 1 || !etcd.Lives(t, lease) {
-		t.Error("the key of who lives is gone")
+		t.Error("the key of the living leader is gone")
 	}
 }
 
-// TestLeaderNoticesThatHeWasDeposed: his term ends, though his lease lives; and when two do not
-// hear each other, they do not depose each other again and again.
+// TestLeaderNoticesThatHeWasDeposed checks that the term of a deposed leader ends although its
+// lease lives. Two processes that do not hear each other must not depose each other again and
+// again.
 func TestLeaderNoticesThatHeWasDeposed(t *testing.T) {
 	t.Parallel()
 	etcd, all := etcdtest.Start(t), &crowd{}
@@ -156,22 +158,23 @@ func TestLeaderNoticesThatHeWasDeposed(t *testing.T) {
 	b := campaign(t, open(t, store.Config{Servers: etcd.Endpoints()}), other)
 	waitFor(t, b.elected)
 	waitFor(t, b.deposed)
-	began := time.Now() // Not later than its term ends.
+	began := time.Now() // not later than the end of its term
 	waitFor(t, a.ended)
 	for len(one.looks) > 0 {
 		<-one.looks
 	}
-	// It is a candidate again, and looks for the other no sooner than a lease lasts.
+	// The process is a candidate again, and does not look for the other one before the duration of
+	// a lease has passed.
 	waitFor(t, one.looks)
 	if after := time.Since(began); after < 8*time.Second {
-		t.Errorf("who was deposed looks for the other after %v", after)
+		t.Errorf("the deposed process looks for the other after %v", after)
 	}
 	waitFor(t, a.elected)
 	waitFor(t, b.ended)
 }
 
-// TestSeveralCandidates: of several who wait, the next in line leads after a death, and nobody
-// else is deposed.
+// TestSeveralCandidates checks that after a death the next of several candidates leads, and no
+// other process is deposed.
 func TestSeveralCandidates(t *testing.T) {
 	t.Parallel()
 	etcd, all := etcdtest.Start(t), &crowd{}
@@ -188,9 +191,9 @@ func TestSeveralCandidates(t *testing.T) {
 	}
 	first := waitFor(t, elected)
 	if !etcd.Lives(t, lease) {
-		t.Error("the lease of the dead has run out")
+		t.Error("the lease of the dead leader has expired")
 	}
-	runners[first].stop() // who resigns does so as always
+	runners[first].stop() // a living leader resigns as usual
 	second := waitFor(t, elected)
 	runners[second].stop()
 	runners[waitFor(t, elected)].stop()

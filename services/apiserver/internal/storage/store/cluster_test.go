@@ -41,8 +41,8 @@ func overridden(t *testing.T, resource schema.GroupResource) (s *store.Store, ma
 	return s, main, other
 }
 
-// TestOverride checks that a resource with an etcd of its own is there and nowhere else, in
-// both of its forms, and that its revisions are that etcd's.
+// TestOverride checks that a resource with an etcd of its own is there and nowhere else, in both of
+// its forms, and that its revisions are that etcd's.
 func TestOverride(t *testing.T) {
 	events, newer, maps := scheme.For[*corev1.Event](table), scheme.For[*eventsv1.Event](table), scheme.For[*corev1.ConfigMap](table)
 	s, main, other := overridden(t, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})

@@ -64,7 +64,7 @@ func TestCompactionTurns(t *testing.T) {
 		t.Errorf("b compacted to %d in a's interval", n)
 	}
 	later := write()
-	// a is gone: b goes on, from what it saw last.
+	// a is gone: b continues from what it saw last.
 	if n := take(b, &ofB); n <= between || n >= later || !readable(later) {
 		t.Errorf("b's turn compacted to %d, not to after %d and before %d", n, between, later)
 	}
@@ -124,7 +124,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// firstLine is a log of which only the first line is kept.
+// firstLine is a log that keeps only the first line.
 type firstLine chan string
 
 func (l firstLine) Write(line []byte) (int, error) {
@@ -135,7 +135,8 @@ func (l firstLine) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// compacting has a store compact until the test ends, and returns when it has looked at etcd.
+// compacting makes a store compact until the test ends, and returns once the store has looked at
+// etcd.
 func compacting(t *testing.T, etcd *etcdtest.Server, logger *slog.Logger, interval time.Duration) {
 	t.Helper()
 	s := open(t, store.Config{Servers: etcd.Endpoints(), Logger: logger})
@@ -153,7 +154,7 @@ func compacting(t *testing.T, etcd *etcdtest.Server, logger *slog.Logger, interv
 	for patience := time.After(time.Minute); len(etcd.Values(t, "compact_rev_key")) == 0; {
 		select {
 		case <-patience:
-			t.Fatal("it does not look at etcd")
+			t.Fatal("the store does not look at etcd")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -165,7 +166,8 @@ func TestCompactionLooksAtOnce(t *testing.T) {
 	compacting(t, etcdtest.Start(t), slog.New(slog.DiscardHandler), time.Hour)
 }
 
-// TestCompactionAfterOneInterval checks that an apiserver compacts first to what it saw at its start.
+// TestCompactionAfterOneInterval checks that an apiserver first compacts to the revision that it
+// saw at its start.
 func TestCompactionAfterOneInterval(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -178,9 +180,9 @@ func TestCompactionAfterOneInterval(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it never compacted")
 	case line := <-said:
-		// The look is a write of its own, the one after before.
+		// The look is itself a write, the one after before.
 		if !strings.Contains(line, `msg="compacted etcd"`) || !strings.Contains(line, fmt.Sprintf(" revision=%d\n", before+1)) {
-			t.Errorf("after the first interval it said %q, not that it compacted to %d, what it saw at its start", line, before+1)
+			t.Errorf("after the first interval the log says %q, want a compaction to %d, the revision at the start", line, before+1)
 		}
 	}
 }
@@ -193,8 +195,8 @@ func TestNoCompaction(t *testing.T) {
 	}
 }
 
-// TestFollowSurvivesCompaction checks that a follower that is up to date hears everything
-// while etcd is compacted behind it, and one that is not is told so.
+// TestFollowSurvivesCompaction checks that a follower that is up to date hears everything while
+// etcd is compacted behind it, and that one that is not gets an error.
 func TestFollowSurvivesCompaction(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// toxic is a way to an etcd that can stop to carry anything, without an end of its connections.
+// toxic is a proxy to an etcd that can stop carrying data without closing its connections.
 type toxic struct {
 	url    string
 	frozen atomic.Bool
@@ -43,7 +43,7 @@ func newToxic(t *testing.T, to string) *toxic {
 				return
 			}
 			if p.frozen.Load() {
-				continue // It is read, so that the sender believes it has arrived.
+				continue // Read on, so that the sender believes that the data has arrived.
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -80,7 +80,7 @@ func newToxic(t *testing.T, to string) *toxic {
 	return p
 }
 
-// silent is a server that takes connections and says nothing.
+// silent starts a server that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -103,7 +103,7 @@ func silent(t *testing.T) string {
 	return "http://" + listener.Addr().String()
 }
 
-// refused is an address at which nobody listens.
+// refused returns an address on which nothing listens.
 func refused(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -114,8 +114,8 @@ func refused(t *testing.T) string {
 	return "http://" + listener.Addr().String()
 }
 
-// TestSeveralEndpoints: of several etcd servers one is dead and one says nothing, and a third stands
-// still later on. Requests go on; those that it has swallowed fail.
+// TestSeveralEndpoints: of several etcd servers one is dead, one never answers, and a third later
+// stalls. Requests continue, except those that the stalled one has swallowed.
 func TestSeveralEndpoints(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -138,7 +138,7 @@ func TestSeveralEndpoints(t *testing.T) {
 			if _, err := s.Get(t.Context(), kind, "a", "c0"); err != nil {
 				good = 0
 				if time.Now().After(deadline) {
-					t.Fatalf("a server that stands still is still asked: %v", err)
+					t.Fatalf("the store still uses a stalled server: %v", err)
 				}
 				continue
 			}
@@ -146,6 +146,6 @@ func TestSeveralEndpoints(t *testing.T) {
 		}
 		create(t, s, configMap("b", strings.TrimPrefix(frozen.url, "http://127.0.0.1:"), "v"))
 		frozen.frozen.Store(false)
-		// It is used again, since the next one stands still now.
+		// The first is used again, since the next one stalls now.
 	}
 }

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// Turn is what an apiserver knows of the compactions.
+// Turn is what an apiserver knows of past compactions.
 type Turn = turn
 
 // CompactOnce takes one turn of Compact.
@@ -10,7 +10,7 @@ func (s *Store) CompactOnce(ctx context.Context, seen Turn) (next Turn, compacte
 	return s.compact(ctx, seen)
 }
 
-// Remembers reports whether a lease was seen, in the history that is known.
+// Remembers reports whether a lease was seen in the known history.
 func (s *Store) Remembers(key string) bool {
 	_, ok := s.leases.sightings.get(key)
 	return ok

@@ -28,10 +28,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// leaseKey is where the lease of these tests is. No lease that the plane knows has its name.
+// leaseKey is the key of the lease in these tests. No lease of the plane has its name.
 const leaseKey = "/registry/leases/shards/shard-7"
 
-// hook sees the transactions of writes, and may do something before one of them.
+// hook sees the transactions of writes, and can act before one of them.
 type hook struct {
 	mu     sync.Mutex
 	seen   []*etcdserverpb.TxnRequest
@@ -52,14 +52,14 @@ func (h *hook) intercept(ctx context.Context, method string, req, reply any, cc 
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// next has something done right before the next transaction.
+// next makes do run right before the next transaction.
 func (h *hook) next(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.before = do
 }
 
-// take gives what was seen since it was called last.
+// take returns the transactions since its last call.
 func (h *hook) take() []*etcdserverpb.TxnRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *hook) take() []*etcdserverpb.TxnRequest {
 	return seen
 }
 
-// hooked is a store whose transactions a hook sees, and another on the same etcd.
+// hooked returns a store whose transactions a hook sees, and another store on the same etcd.
 func hooked(t *testing.T) (s, other *store.Store, h *hook, etcd *etcdtest.Server) {
 	t.Helper()
 	etcd, h = etcdtest.Start(t), &hook{}
@@ -78,7 +78,7 @@ func hooked(t *testing.T) (s, other *store.Store, h *hook, etcd *etcdtest.Server
 	return s, open(t, store.Config{Servers: etcd.Endpoints()}), h, etcd
 }
 
-// lead makes the lease with a holder, and gives a context with the fence of the term.
+// lead creates the lease with a holder and returns a context with the fence of the term.
 func lead(t testing.TB, s *store.Store, holder string) context.Context {
 	t.Helper()
 	transitions := int32(0)
@@ -104,7 +104,7 @@ func change(t testing.TB, s *store.Store, how func(*coordinationv1.Lease)) {
 	}
 }
 
-// takeOver gives the lease to another.
+// takeOver makes another process the holder of the lease.
 func takeOver(t testing.TB, s *store.Store, by string) {
 	change(t, s, func(lease *coordinationv1.Lease) {
 		transitions := *lease.Spec.LeaseTransitions + 1
@@ -112,7 +112,7 @@ func takeOver(t testing.TB, s *store.Store, by string) {
 	})
 }
 
-// renew renews the lease for who holds it.
+// renew renews the lease for its holder.
 func renew(t testing.TB, s *store.Store) {
 	now := metav1.NowMicro()
 	change(t, s, func(lease *coordinationv1.Lease) { lease.Spec.RenewTime = &now })
@@ -125,7 +125,7 @@ func setLabel(value string) func(scheme.Object) (scheme.Object, error) {
 	}
 }
 
-// fencedWrites are all the ways to write, in an order in which each has something to do.
+// fencedWrites returns all ways to write, in an order in which each has something to do.
 func fencedWrites(t *testing.T, s *store.Store, etcd *etcdtest.Server) []func(ctx context.Context) error {
 	etcd.Put(t, map[string]string{"/registry/configmaps/default/bad": "what is this"})
 	kind := scheme.For[*corev1.ConfigMap](table)
@@ -154,7 +154,7 @@ func fencedWrites(t *testing.T, s *store.Store, etcd *etcdtest.Server) []func(ct
 }
 
 // TestEveryFencedWriteComparesTheLease is TestEveryWriteIsGuarded for writes with a fence: each is
-// one transaction that compares its own key and the lease as it is.
+// one transaction that compares its own key and the current lease.
 func TestEveryFencedWriteComparesTheLease(t *testing.T) {
 	s, other, h, etcd := hooked(t)
 	ctx := lead(t, other, "one")
@@ -186,14 +186,14 @@ func TestEveryFencedWriteComparesTheLease(t *testing.T) {
 			t.Errorf("write %d of %s compares %v; the lease is at %d", i, written, compared, revision)
 		}
 	}
-	// And one without a fence does not care.
+	// A write without a fence ignores the lease.
 	create(t, s, configMap("default", "plain", "1"))
 	if seen := h.take(); len(seen) != 1 || len(seen[0].Compare) != 1 {
 		t.Errorf("a write without a fence is %v", seen)
 	}
 }
 
-// refusal checks that err says that a write was not done, and who has the lease.
+// refusal checks that err says that a write was not done, and names the holder of the lease.
 func refusal(t *testing.T, what, err error, holder string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -206,8 +206,8 @@ func refusal(t *testing.T, what, err error, holder string) {
 	}
 }
 
-// TestLeaseChangesHands takes the lease away at the worst moments: before a write, before a store
-// that knows of it already, and between the last look at the lease and the transaction.
+// TestLeaseChangesHands takes the lease away at the worst moments: before a write, before a write
+// by a store that already knows, and between the last read of the lease and the transaction.
 func TestLeaseChangesHands(t *testing.T) {
 	for _, moment := range []string{"before", "in between"} {
 		t.Run(moment, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestLeaseChangesHands(t *testing.T) {
 				}
 				err := write(ctx)
 				refusal(t, what, err, `"two" holds it now`)
-				refusal(t, what, write(ctx), `"two" holds it now`) // Again, now that the store knows.
+				refusal(t, what, write(ctx), `"two" holds it now`) // again, now that the store knows
 				if after := etcd.Values(t, "/"); !maps.Equal(before, after) {
 					t.Errorf("%v changed etcd", what)
 				}
@@ -235,7 +235,7 @@ func TestLeaseChangesHands(t *testing.T) {
 					one, transitions := "one", int32(0)
 					lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &one, &transitions
 				})
-				// Who leads may, so that the next write has something to do.
+				// The leader's own write succeeds, so that the next one has something to do.
 				if err := write(ctx); err != nil {
 					t.Errorf("%v of the leader: %v", what, err)
 				}
@@ -244,7 +244,7 @@ func TestLeaseChangesHands(t *testing.T) {
 	}
 }
 
-// TestOtherTerms refuses whatever is not the very term of the fence.
+// TestOtherTerms checks that any other term than the fence's is refused.
 func TestOtherTerms(t *testing.T) {
 	s, other, _, _ := hooked(t)
 	ctx := lead(t, other, "one")
@@ -273,12 +273,13 @@ func TestOtherTerms(t *testing.T) {
 	refusal(t, errors.New("another lease of that name"), update(), "another of its name")
 	ctx = fence.With(t.Context(), fence.Fence{Namespace: "..", Name: "x", UID: "u", Holder: "h"}, nil)
 	if err := update(); !apierrors.IsBadRequest(err) {
-		t.Errorf("a lease that cannot be: %v", err)
+		t.Errorf("a lease with an impossible name: %v", err)
 	}
 }
 
 // TestRenewalInBetween renews the lease right before the transaction of each write: the write is
-// tried again, and made once. When another writer was faster too, it begins from what is there.
+// retried and happens once. If another writer was faster too, the retry starts from the current
+// object.
 func TestRenewalInBetween(t *testing.T) {
 	s, other, h, _ := hooked(t)
 	ctx := lead(t, other, "one")
@@ -292,7 +293,7 @@ func TestRenewalInBetween(t *testing.T) {
 	}
 	h.next(func() { renew(t, other) })
 	if _, err := s.Create(ctx, kind, configMap("default", "a", "1")); !apierrors.IsAlreadyExists(err) {
-		t.Errorf("creating what is there: %v", err)
+		t.Errorf("creating an existing object: %v", err)
 	}
 	calls := 0
 	h.next(func() {
@@ -316,12 +317,12 @@ func TestRenewalInBetween(t *testing.T) {
 		}
 	})
 	if _, err := s.Delete(ctx, kind, "default", "a", nil); !apierrors.IsNotFound(err) {
-		t.Errorf("deleting what is gone: %v", err)
+		t.Errorf("deleting a deleted object: %v", err)
 	}
 }
 
-// TestRenewalHere renews the lease through the store that the holder writes through: no write is
-// tried in vain.
+// TestRenewalHere renews the lease through the store that the holder writes through: no write has
+// to be retried.
 func TestRenewalHere(t *testing.T) {
 	s, _, h, _ := hooked(t)
 	ctx := lead(t, s, "one")
@@ -341,7 +342,7 @@ func TestRenewalHere(t *testing.T) {
 	refusal(t, errors.New("an update"), err, `"two" holds it now`)
 }
 
-// TestRenewalsNeverRefuseTheLeader has many write while the lease is renewed all the time.
+// TestRenewalsNeverRefuseTheLeader writes concurrently while the lease is renewed all the time.
 func TestRenewalsNeverRefuseTheLeader(t *testing.T) {
 	s, other, _, _ := hooked(t)
 	ctx := lead(t, other, "one")
@@ -378,7 +379,7 @@ func TestRenewalsNeverRefuseTheLeader(t *testing.T) {
 	}
 }
 
-// TestCheckFence is what a dry run asks.
+// TestCheckFence covers the check that a dry run makes.
 func TestCheckFence(t *testing.T) {
 	s, other, _, _ := hooked(t)
 	if err := s.CheckFence(t.Context(), true); err != nil {
@@ -392,13 +393,13 @@ func TestCheckFence(t *testing.T) {
 	}
 	takeOver(t, other, "two")
 	if err := s.CheckFence(ctx, false); err != nil {
-		t.Errorf("a sighting did not do: %v", err)
+		t.Errorf("a sighting was not enough: %v", err)
 	}
 	refusal(t, errors.New("a look now"), s.CheckFence(ctx, true), `"two" holds it now`)
 	refusal(t, errors.New("a sighting"), s.CheckFence(ctx, false), `"two" holds it now`)
 }
 
-// counted gives the counts of fenced writes by outcome.
+// counted returns the counts of fenced writes by outcome.
 func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -421,8 +422,8 @@ func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return counts
 }
 
-// TestLeasesInAnotherEtcd: no transaction spans two etcds, so that a write is checked just before,
-// and the log says so at the start.
+// TestLeasesInAnotherEtcd: no transaction spans two etcds, so a write is checked just before, and
+// the log says so at the start.
 func TestLeasesInAnotherEtcd(t *testing.T) {
 	t.Parallel()
 	main, apart := etcdtest.Start(t), etcdtest.Start(t)
@@ -457,7 +458,7 @@ func TestLeasesInAnotherEtcd(t *testing.T) {
 
 const outcomeChecked = "checked"
 
-// TestSightingsEndWithTheirHistory: a mod_revision of another life of etcd may be that of another
+// TestSightingsEndWithTheirHistory: in another life of etcd a mod_revision may belong to another
 // term.
 func TestSightingsEndWithTheirHistory(t *testing.T) {
 	s, other, _, _ := hooked(t)
@@ -465,7 +466,7 @@ func TestSightingsEndWithTheirHistory(t *testing.T) {
 	see := func() {
 		t.Helper()
 		if err := s.CheckFence(ctx, true); err != nil || !s.Remembers(leaseKey) {
-			t.Fatalf("%v; it is remembered: %t", err, s.Remembers(leaseKey))
+			t.Fatalf("%v; remembered: %t", err, s.Remembers(leaseKey))
 		}
 	}
 	see()
@@ -474,17 +475,17 @@ func TestSightingsEndWithTheirHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.History(t.Context()); err != nil || !s.Remembers(leaseKey) {
-		t.Errorf("%v; it is remembered in the same history: %t", err, s.Remembers(leaseKey))
+		t.Errorf("%v; remembered in the same history: %t", err, s.Remembers(leaseKey))
 	}
 	if history, err = s.RenewHistory(t.Context(), history); err != nil || s.Remembers(leaseKey) {
-		t.Errorf("%v; it is remembered after that: %t", err, s.Remembers(leaseKey))
+		t.Errorf("%v; remembered after that: %t", err, s.Remembers(leaseKey))
 	}
 	see()
-	// Another process finds out.
+	// Another process renews the history.
 	if _, err = other.RenewHistory(t.Context(), history); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.History(t.Context()); err != nil || s.Remembers(leaseKey) {
-		t.Errorf("%v; it is remembered after another began one: %t", err, s.Remembers(leaseKey))
+		t.Errorf("%v; remembered after another process began a history: %t", err, s.Remembers(leaseKey))
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// guard notes every request that changes etcd without a transaction that compares something.
+// guard records every request that changes etcd without a transaction that compares something.
 type guard struct {
 	mu        sync.Mutex
 	writes    int
@@ -88,7 +88,7 @@ func TestEveryWriteIsGuarded(t *testing.T) {
 	}
 }
 
-// TestGoldenKeys holds the key of every kind to that of kube-apiserver.
+// TestGoldenKeys compares the key of every kind with kube-apiserver's.
 func TestGoldenKeys(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -179,7 +179,7 @@ func TestCampaign(t *testing.T) {
 			mu.Lock()
 			leaders++
 			if leaders > 1 {
-				t.Error("two leaders at once, though etcd is well")
+				t.Error("two leaders at once, although etcd is healthy")
 			}
 			mu.Unlock()
 			elected <- name
@@ -218,7 +218,7 @@ func waitFor[T any](t *testing.T, from <-chan T) T {
 	case got := <-from:
 		return got
 	case <-time.After(time.Minute):
-		t.Fatal("it never came")
+		t.Fatal("timed out waiting for a value")
 		panic("not reached")
 	}
 }
@@ -234,7 +234,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updates := make(chan store.Update, 1000) // so that etcd's answers to all that is asked below have room
+	updates := make(chan store.Update, 1000) // room for etcd's answers to all requests below
 	progress := make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -280,7 +280,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("the oldest revision is %d, %v; want %d", oldest, err, now)
 	}
 	if err := s.Scan(t.Context(), kind, first, func([]store.Record) {}); err == nil {
-		t.Error("a scan of a compacted revision")
+		t.Error("a scan of a compacted revision succeeded")
 	}
 	var seen int
 	if err := s.Scan(t.Context(), scheme.For[*corev1.ConfigMap](table), now, func(r []store.Record) { seen += len(r) }); err != nil || seen != 2 {

@@ -37,7 +37,7 @@ func TestLeaseSharing(t *testing.T) {
 		for range leaseObjects - 1 {
 			take(2)
 		}
-		take(3) // 1000 objects are on the second
+		take(3) // the second lease has 1000 objects
 		l.forget()
 		fail = refused
 		if _, err := l.lease(t.Context()); !errors.Is(err, refused) {

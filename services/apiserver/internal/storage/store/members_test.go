@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestMembers: an apiserver is there from when it says so until it goes, or does not say so for
-// long, and is kept where Kubernetes' own are.
+// TestMembers checks that an apiserver is a member from its announcement until it leaves or has not
+// renewed it for too long, and that its record is where Kubernetes' own apiservers keep theirs.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -48,7 +48,7 @@ func TestMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("one has gone", other)
-	// The last word counts.
+	// The last announcement counts.
 	keep(other, time.Second)
 	deadline := time.Now().Add(2 * time.Minute)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -59,7 +59,7 @@ func TestMembers(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("one that is silent still lives: %v, %v", got, err)
+			t.Fatalf("a silent apiserver is still a member: %v, %v", got, err)
 		}
 		<-tick.C
 	}

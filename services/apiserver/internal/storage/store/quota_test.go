@@ -13,8 +13,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestFull: an etcd whose database is as large as it may be refuses what would make it larger,
-// in words that say what to do; it goes on answering reads, and takes deletions.
+// TestFull checks that an etcd with a full database refuses writes that would make it larger, with
+// an error that says what to do, and still serves reads and accepts deletions.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.StartSmall(t, 8<<20)
@@ -31,7 +31,7 @@ func TestFull(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err) {
-			t.Errorf("%s: clients are told to try again: %v", what, err)
+			t.Errorf("%s: the error tells clients to retry: %v", what, err)
 		}
 	}
 	_, err := s.Create(t.Context(), kind, configMap("default", "new", "1"))
@@ -51,7 +51,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("listing: %d, %v", len(page.Objects), err)
 	}
 	if err := s.Ready(t.Context()); err != nil {
-		t.Errorf("it is not ready for reads: %v", err)
+		t.Errorf("the store is not ready: %v", err)
 	}
 	if _, err := s.Delete(t.Context(), kind, "default", "doomed", func(scheme.Object) error { return nil }); err != nil {
 		t.Errorf("deleting: %v", err)

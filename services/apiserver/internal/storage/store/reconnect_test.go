@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// TestReconnect: an etcd that stays away is tried again and again, and not ever more rarely.
+// TestReconnect checks that an etcd that stays away is retried at intervals that do not keep growing.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	tries := make(chan struct{}, 100)
@@ -28,12 +28,13 @@ func TestReconnect(t *testing.T) {
 				case tries <- struct{}{}:
 				default:
 				}
-				return nil, errors.New("it is away")
+				return nil, errors.New("etcd is away")
 			})},
 		})
 		opened <- err
 	}()
-	// By gRPC's own rule the tenth try comes after more than a minute and a half, less a fifth by chance.
+	// With gRPC's default back-off the tenth attempt comes after more than a minute and a half,
+	// less a fifth for jitter.
 	deadline := time.After(time.Minute)
 	for n := range 10 {
 		select {

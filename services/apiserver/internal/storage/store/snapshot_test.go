@@ -32,14 +32,14 @@ func TestSnapshotIsWhole(t *testing.T) {
 		t.Error(err)
 	}
 	if content.Revision != revision(t, last) || content.Size == 0 || !strings.HasPrefix(content.Version, "3.") {
-		t.Errorf("it says revision %d, size %d, version %q", content.Revision, content.Size, content.Version)
+		t.Errorf("the snapshot says revision %d, size %d, version %q", content.Revision, content.Size, content.Version)
 	}
 	if !bytes.Contains(whole.Bytes(), []byte("needle needle")) {
-		t.Error("what was written is not in it")
+		t.Error("the snapshot lacks a written value")
 	}
 }
 
-// TestSnapshotPassesOverTheDead: any member that is there will do.
+// TestSnapshotPassesOverTheDead checks that any live member will do.
 func TestSnapshotPassesOverTheDead(t *testing.T) {
 	t.Parallel()
 	dead := etcdtest.Start(t)
@@ -58,7 +58,7 @@ func TestSnapshotPassesOverTheDead(t *testing.T) {
 	}
 }
 
-// TestSnapshotCutOff: a reading that was ended, by whomever, does not end as if it were whole.
+// TestSnapshotCutOff checks that a read that is ended early does not look complete.
 func TestSnapshotCutOff(t *testing.T) {
 	t.Parallel()
 	s := open(t, store.Config{Servers: etcdtest.New(t)})
@@ -79,7 +79,7 @@ func TestSnapshotCutOff(t *testing.T) {
 		}
 		end(cancel, content)
 		if n, err := io.Copy(io.Discard, content); err == nil {
-			t.Errorf("%s: the reading ended well after %d more bytes", what, n)
+			t.Errorf("%s: the read ended without an error after %d more bytes", what, n)
 		}
 		if err := content.Close(); err != nil {
 			t.Errorf("%s: closing: %v", what, err)

@@ -196,7 +196,7 @@ func TestListPages(t *testing.T) {
 	etcd := etcdtest.Start(t)
 	s := open(t, store.Config{Servers: etcd.Endpoints()})
 	kind := scheme.For[*corev1.ConfigMap](table)
-	const count = 1205 // more than two reads of a range
+	const count = 1205 // more than two range reads
 	values := map[string]string{}
 	data, err := table.EncodeStorage(kind, configMap("default", "x", "1"))
 	if err != nil {
@@ -234,7 +234,7 @@ func TestListPages(t *testing.T) {
 			if page.Remaining == nil || *page.Remaining != count-500 {
 				t.Errorf("remaining after the first page: %v", page.Remaining)
 			}
-			create(t, s, configMap("default", "zz", "1")) // not in the list: it shows one revision
+			create(t, s, configMap("default", "zz", "1")) // not in the list, which shows one revision
 		}
 		if page.Revision != first {
 			t.Errorf("page %d is of revision %d, want %d", pages, page.Revision, first)
@@ -296,8 +296,8 @@ func TestListExpired(t *testing.T) {
 	}
 }
 
-// TestCorruptValue checks that a value which cannot be read hides no other, and that whoever
-// asks for it is told its key and what is wrong.
+// TestCorruptValue checks that an unreadable value does not hide others, and that a client that
+// asks for it gets its key and the error.
 func TestCorruptValue(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
@@ -376,7 +376,7 @@ func TestEventsShareLeases(t *testing.T) {
 		t.Errorf("a config map has a lease of %d s", granted)
 	}
 	etcd.Revoke(t, "/registry/events/default/e0")
-	// The lease that the store still knows is gone: it takes another.
+	// The lease that the store still knows is gone: the store grants another.
 	create(t, s, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "after"}})
 	if granted, _ := etcd.Lease(t, "/registry/events/default/after"); granted == 0 {
 		t.Error("the event after the lease's end has no lease")
@@ -399,7 +399,7 @@ func TestOpenFailsPlainly(t *testing.T) {
 	}
 }
 
-// TestOpenWaitsForEtcd asks more than once, and ends with its context.
+// TestOpenWaitsForEtcd checks that Open tries more than once and ends with its context.
 func TestOpenWaitsForEtcd(t *testing.T) {
 	var log strings.Builder
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -411,6 +411,6 @@ func TestOpenWaitsForEtcd(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if !strings.Contains(log.String(), `msg="waiting for etcd" attempt=1 of=6`) {
-		t.Errorf("it logged %s", &log)
+		t.Errorf("the log says %s", &log)
 	}
 }

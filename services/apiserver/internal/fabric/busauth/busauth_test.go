@@ -27,7 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
-// roles gives users rules, by namespace; the empty one is everywhere.
+// roles are the rules of users, by namespace; the empty one means everywhere.
 type roles map[string]map[string][]rbacv1.PolicyRule
 
 func (r roles) Namespaces(user authn.User) ([]string, error) {
@@ -61,7 +61,7 @@ func (r roles) Authorize(_ context.Context, user authn.User, want authz.Attribut
 	return authz.NoOpinion, "", nil
 }
 
-// noPods are the pods of nodes that have none.
+// noPods is the pod cache of a node authorizer without any pods.
 type noPods struct{}
 
 func (noPods) Cached(string, string) (scheme.Object, bool) { return nil, false }
@@ -71,13 +71,13 @@ func rule(verbs, resource string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{resource}, Verbs: strings.Split(verbs, ","), ResourceNames: names}
 }
 
-// decider knows users by tokens that are their names.
+// decider returns a decider that knows users by tokens that equal their names.
 func decider(t *testing.T, granted roles, life time.Duration) *busauth.Decider {
 	t.Helper()
 	return deciderBy(t, granted, granted, life)
 }
 
-// deciderBy is decider with what decides by roles.
+// deciderBy is decider with its own authorizer.
 func deciderBy(t *testing.T, granted roles, by authz.Authorizer, life time.Duration) *busauth.Decider {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.csv")
@@ -170,7 +170,8 @@ func TestNobodyIsLetInWithoutACredential(t *testing.T) {
 	}
 }
 
-// TestExpiry: a connection ends before its time is over, and clients' ends are spread.
+// TestExpiry checks that a connection ends within its life, and that the ends of clients are
+// spread.
 func TestExpiry(t *testing.T) {
 	d := decider(t, roles{"jane": {}}, 10*time.Minute)
 	ends := map[time.Time]bool{}
@@ -181,12 +182,12 @@ func TestExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := time.Now(); grant.Expires.After(after.Add(10*time.Minute)) || grant.Expires.Before(before.Add(8*time.Minute-time.Second)) {
-			t.Errorf("it ends after %v", grant.Expires.Sub(before))
+			t.Errorf("the connection ends after %v", grant.Expires.Sub(before))
 		}
 		ends[grant.Expires.Truncate(time.Second)] = true
 	}
 	if len(ends) < 5 {
-		t.Errorf("20 clients come again at %d times", len(ends))
+		t.Errorf("20 clients reconnect at only %d distinct times", len(ends))
 	}
 }
 
@@ -232,7 +233,7 @@ func TestIdentity(t *testing.T) {
 		many.Groups = append(many.Groups, fmt.Sprintf("group-%d", i))
 	}
 	if _, err := busauth.Identity(many); err == nil {
-		t.Error("a user in 200 groups is spelled in a subject")
+		t.Error("a user in 200 groups is encoded in a subject")
 	}
 	user := authn.User{Name: "a.b*>~ ü", UID: "1", Groups: []string{"g 1", "g.2"}}
 	text, err := busauth.Identity(user)

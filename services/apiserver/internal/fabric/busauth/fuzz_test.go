@@ -14,9 +14,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
 )
 
-// FuzzSubjects: whatever a namespace and a name are, who is granted the objects of one namespace, one
-// object of it, or one cluster-wide object, hears of these and of no other, and no subject is one that
-// NATS understands otherwise.
+// FuzzSubjects checks that a user that is granted the objects of one namespace, one object in it,
+// or one cluster-scoped object receives messages of these and of no others, whatever the names. No
+// subject may have another meaning for NATS.
 func FuzzSubjects(f *testing.F) {
 	for _, text := range []string{"n", "*", ">", "n.*", "a.b", "~", "~progress", "~2a", " ", "\x00", "\r\n", "\x7f", "ü", "名", "core", "~h", strings.Repeat("x", 256), "\xff"} {
 		f.Add(text, "x", "n", text)
@@ -29,7 +29,7 @@ func FuzzSubjects(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
 		if namespace == "" || name == "" || otherNamespace == "" || otherName == "" {
-			return // There is no such object. In a role, the name "" stands for all.
+			return // No such object exists. In a role, the name "" stands for all.
 		}
 		u := rbacv1.Subject{Kind: "User", Name: "u"}
 		one := func(resource string) rbacv1.PolicyRule {
@@ -68,21 +68,21 @@ func FuzzSubjects(f *testing.F) {
 	})
 }
 
-// checkSubject checks that NATS takes a subject for what it is: with wildcards only where it may have
-// them, as whole tokens.
+// checkSubject checks that NATS reads a subject as intended: with wildcards only where allowed, as
+// whole tokens.
 func checkSubject(t *testing.T, subject string, pattern bool) {
 	t.Helper()
 	all := strings.Split(subject, ".")
 	for i, token := range all {
 		wild := pattern && (token == "*" || token == ">" && i == len(all)-1)
 		if token == "" || !wild && strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '*' || c == '>' }) {
-			t.Errorf("%q is no subject for NATS", subject)
+			t.Errorf("%q is not a valid NATS subject", subject)
 		}
 	}
 }
 
-// TestLeftOutNamesAreTold: who may read more single things than are looked at is given some of them,
-// and the metrics count it.
+// TestLeftOutNamesAreTold checks that a user that may read more single objects than are looked at
+// is granted some of them, and that the metrics count this.
 func TestLeftOutNamesAreTold(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {

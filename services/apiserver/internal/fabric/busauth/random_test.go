@@ -26,7 +26,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// cache stands for a feed.
+// cache replaces a feed.
 type cache struct {
 	mu      sync.Mutex
 	objects []scheme.Object
@@ -56,7 +56,7 @@ func (c *cache) add(objects ...scheme.Object) {
 	c.objects = append(c.objects, objects...)
 }
 
-// plane is roles and bindings, and what decides by them alone.
+// plane is a set of roles and bindings, and an authorizer that uses only them.
 type plane struct {
 	*rbac.Authorizer
 	roles, bindings, clusterRoles, clusterBindings cache
@@ -88,7 +88,7 @@ func (p *plane) clusterBind(name, role string, subjects ...rbacv1.Subject) {
 	})
 }
 
-// tokens knows the users u and v, by tokens that are their names.
+// tokens authenticates the users u and v by tokens that equal their names.
 func tokens(dir string) (*authn.Authenticator, error) {
 	path := filepath.Join(dir, "tokens.csv")
 	if err := os.WriteFile(path, []byte("u,u,uid,\"g,everybody\"\nv,v,uid,\"g,everybody\"\n"), 0o600); err != nil {
@@ -98,7 +98,7 @@ func tokens(dir string) (*authn.Authenticator, error) {
 	return authn.New(authn.Config{Tokens: []authn.Tokens{file}, Audiences: []string{"api"}}), err
 }
 
-// decide gives the subjects of watch messages that a user is given.
+// decider returns a decider for the plane's roles.
 func (p *plane) decider(users *authn.Authenticator, budget int) *busauth.Decider {
 	return busauth.New(busauth.Config{
 		Authenticator: users, Authorizer: authz.Union{authz.Masters{}, p.Authorizer}, Roles: p.Authorizer, Table: scheme.New(),
@@ -111,7 +111,7 @@ func watched(ctx context.Context, d *busauth.Decider, user string) ([]string, er
 	return slices.DeleteFunc(slices.Clone(grant.Subscribe), func(subject string) bool { return !strings.HasPrefix(subject, "gb.watch.") }), err
 }
 
-// matches reports whether NATS delivers what is published at a subject to who subscribed to a pattern.
+// matches reports whether NATS delivers a message at a subject to the subscriber of a pattern.
 func matches(pattern, subject string) bool {
 	want, got := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range want {
@@ -129,7 +129,7 @@ func anyOf(t *rapid.T, label string, values ...string) []string {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, min(3, len(values)), rapid.ID[string]).Draw(t, label)
 }
 
-// awkward are names, as far as RBAC takes them.
+// awkward are unusual names that RBAC accepts.
 var awkward = []string{"x", "y", "x.y", "*", ">", "~", "~progress", "~2a", "", "core", "ü"}
 
 func anyRules(t *rapid.T) []rbacv1.PolicyRule {
@@ -138,7 +138,7 @@ func anyRules(t *rapid.T) []rbacv1.PolicyRule {
 			Verbs: anyOf(t, "verbs", "list", "watch", "get", "*"), APIGroups: anyOf(t, "groups", "", "apps", "*"),
 			Resources: anyOf(t, "resources", "pods", "secrets", "nodes", "deployments", "*", "pods/log", "*/status"),
 		}
-		if rapid.Bool().Draw(t, "simple") { // So that several rules meet at the same objects.
+		if rapid.Bool().Draw(t, "simple") { // so that several rules cover the same objects
 			rule.Verbs, rule.APIGroups = []string{rapid.SampledFrom([]string{"list", "watch"}).Draw(t, "verb")}, []string{"*"}
 			rule.Resources = []string{rapid.SampledFrom([]string{"pods", "nodes"}).Draw(t, "resource")}
 		}
@@ -155,8 +155,8 @@ func anySubjects(t *rapid.T) []rbacv1.Subject {
 	}), 0, 2).Draw(t, "subjects")
 }
 
-// TestRightsAreThoseOfRoles: whatever roles and bindings there are, nobody is given a subject at which
-// a watch message of an object travels that RBAC does not let it list and watch; and whoever is below
+// TestRightsAreThoseOfRoles checks, for any roles and bindings, that no user is granted a subject
+// that carries watch messages of an object that RBAC does not let it list and watch. A user within
 // the bounds may subscribe to every view that RBAC allows.
 func TestRightsAreThoseOfRoles(t *testing.T) {
 	users, err := tokens(t.TempDir())
@@ -189,7 +189,7 @@ func TestRightsAreThoseOfRoles(t *testing.T) {
 			Budget: budget, Logger: slog.New(slog.DiscardHandler), Registerer: metrics,
 		})
 		less := map[string]bool{}
-		for _, name := range []string{"u", "v", "u"} { // The last one is known already.
+		for _, name := range []string{"u", "v", "u"} { // the last one is already cached
 			before := narrowed(t, metrics)
 			subjects, err := watched(t.Context(), d, name)
 			if err != nil {
@@ -201,7 +201,7 @@ func TestRightsAreThoseOfRoles(t *testing.T) {
 	})
 }
 
-// narrowed is how often somebody was given less than is allowed, as the metrics say.
+// narrowed returns how often a user was granted less than it is allowed, according to the metrics.
 func narrowed(t *rapid.T, metrics prometheus.Gatherer) (times float64) {
 	families, err := metrics.Gather()
 	if err != nil {
@@ -255,7 +255,7 @@ func checkRights(t *rapid.T, p *plane, user authn.User, spaces, subjects []strin
 						t.Fatalf("%s may hear of %s %q/%q, which it may not read: %q", user.Name, kind.Resource, namespace, name, subjects)
 					}
 					reachable := !kind.Namespaced || slices.Contains(granted, namespace) || may(kind, "", "")
-					// A rule that names what has no name allows a list of all, and no single name.
+					// A rule for the name "" allows a list of all objects, and no single name.
 					if all && !got && reachable && (whole || single && name != "other") {
 						t.Fatalf("%s may not hear of %s %q/%q, which it may read: %q", user.Name, kind.Resource, namespace, name, subjects)
 					}
@@ -265,7 +265,7 @@ func checkRights(t *rapid.T, p *plane, user authn.User, spaces, subjects []strin
 	}
 }
 
-// hostile binds a role of rules that allow nothing of the bus to everybody, as often as is said.
+// hostile binds a role whose rules allow nothing on the bus to everybody, any number of times.
 func (p *plane) hostile(namespace string, rules, bindings int) {
 	var all []rbacv1.PolicyRule
 	for i := range rules {
@@ -277,7 +277,7 @@ func (p *plane) hostile(namespace string, rules, bindings int) {
 	}
 }
 
-// honest gives u some rights.
+// honest grants u some rights.
 func (p *plane) honest() {
 	p.clusterRole("reader", rule("list,watch", "configmaps"))
 	p.clusterRole("services", rule("get,list,watch", "services"))
@@ -287,8 +287,8 @@ func (p *plane) honest() {
 	}
 }
 
-// TestAHostileNamespaceHoldsUpNobody: whoever rules a namespace binds a role of very many rules to
-// everybody, a hundred times. Everybody is let in as soon as before, with the rights of before.
+// TestAHostileNamespaceHoldsUpNobody: the owner of a namespace binds a role with very many rules to
+// everybody, a hundred times. Every user must be let in as fast as before, with the same rights.
 func TestAHostileNamespaceHoldsUpNobody(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {
@@ -313,7 +313,7 @@ func TestAHostileNamespaceHoldsUpNobody(t *testing.T) {
 			}
 		}
 	})
-	// A copy of the rules would be a gigabyte.
+	// A copy of the rules would take a gigabyte.
 	if bytes := allocated.AllocedBytesPerOp(); bytes > 4<<20 {
 		t.Errorf("a connect costs %d MB", bytes>>20)
 	}
@@ -333,7 +333,7 @@ func TestAHostileNamespaceHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// glancing counts the roles that are visited.
+// glancing counts the visited roles.
 type glancing struct {
 	*rbac.Authorizer
 	visited *int
@@ -346,7 +346,8 @@ func (g glancing) Granted(user authn.User, namespace string, see func([]rbacv1.P
 	})
 }
 
-// TestTimeIsUp: who takes too long is given what was found, what is granted everywhere first.
+// TestTimeIsUp checks that a slow search grants what it has found, with the rights that apply
+// everywhere first.
 func TestTimeIsUp(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {
@@ -364,13 +365,13 @@ func TestTimeIsUp(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"gb.watch.core.services.>"}) {
 		t.Errorf("%q, %v", got, err)
 	}
-	// What was found in too short a time is not what is answered the next time.
+	// A result that was cut short is not reused the next time.
 	if got, err := watched(t.Context(), slow, "u"); err != nil || len(got) != 22 {
 		t.Errorf("the next time %d subjects: %q, %v", len(got), got, err)
 	}
 }
 
-// stuck is slow with one namespace, so that the time is over.
+// stuck is slow with one namespace, so that the time runs out.
 type stuck struct {
 	*rbac.Authorizer
 	over func()
@@ -383,7 +384,7 @@ func (s stuck) Granted(user authn.User, namespace string, see func([]rbacv1.Poli
 	return s.Authorizer.Granted(user, namespace, see)
 }
 
-// TestAnswersAreKept: what was found counts until a role or a binding changes, and no longer.
+// TestAnswersAreKept checks that a result is reused exactly until a role or a binding changes.
 func TestAnswersAreKept(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {
@@ -401,23 +402,23 @@ func TestAnswersAreKept(t *testing.T) {
 			t.Fatalf("%q, %v", got, err)
 		}
 		if before := visited; i > 0 && visited != before {
-			t.Error("it is found anew without a change")
+			t.Error("the subjects are searched again without a change")
 		}
 	}
 	known := visited
 	if got, err := watched(t.Context(), d, "v"); err != nil || len(got) != 0 {
-		t.Errorf("another user is given %q, %v", got, err)
+		t.Errorf("another user is granted %q, %v", got, err)
 	}
 	p.clusterBind("v", "services", rbacv1.Subject{Kind: "User", Name: "v"})
 	if got, err := watched(t.Context(), d, "v"); err != nil || !slices.Equal(got, []string{"gb.watch.core.services.>"}) {
-		t.Errorf("after a change another user is given %q, %v", got, err)
+		t.Errorf("after a change another user is granted %q, %v", got, err)
 	}
 	if known > 21 {
-		t.Errorf("%d roles were visited for three times the same", known)
+		t.Errorf("%d roles were visited for three equal searches", known)
 	}
 }
 
-// BenchmarkConnect is a client's connect, with answers that are kept, without, and without a bound.
+// BenchmarkConnect measures a client's connect: with cached subjects, without, and without a bound.
 func BenchmarkConnect(b *testing.B) {
 	users, err := tokens(b.TempDir())
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// counted counts what is asked of roles.
+// counted counts the calls of the authorizer.
 type counted struct {
 	roles
 	asked *atomic.Int64
@@ -35,8 +35,8 @@ func (c counted) Authorize(ctx context.Context, user authn.User, want authz.Attr
 	return c.roles.Authorize(ctx, user, want)
 }
 
-// TestWhoeverGrantsMuchTakesNothingAway: whoever rules a namespace may bind a role of it to
-// anybody. That must not keep anybody from connecting, nor cost him his other rights.
+// TestWhoeverGrantsMuchTakesNothingAway: the owner of a namespace may bind a role of it to any
+// user. That must not keep the user from connecting, nor cost it its other rights.
 func TestWhoeverGrantsMuchTakesNothingAway(t *testing.T) {
 	var names []string
 	for i := range 20_000 {
@@ -79,7 +79,8 @@ func TestWhoeverGrantsMuchTakesNothingAway(t *testing.T) {
 	}
 }
 
-// TestDeletedAccount: whose service account is gone is refused, before his connection ends.
+// TestDeletedAccount checks that a client whose service account is gone is refused before its
+// connection ends.
 func TestDeletedAccount(t *testing.T) {
 	accounts := map[string]types.UID{"here": "1", "made-again": "2"}
 	d := busauth.New(busauth.Config{
@@ -110,8 +111,8 @@ func TestDeletedAccount(t *testing.T) {
 	}
 }
 
-// TestVerbsOfSeveralRules: listing and watching may come from two rules, one of them granted
-// everywhere; what is allowed for the name "" is allowed for no other.
+// TestVerbsOfSeveralRules: list and watch may come from two rules, one of them granted everywhere;
+// a rule for the name "" allows no other name.
 func TestVerbsOfSeveralRules(t *testing.T) {
 	d := decider(t, roles{"u": {
 		"":  {rule("list", "secrets"), rule("watch", "configmaps", "c")},

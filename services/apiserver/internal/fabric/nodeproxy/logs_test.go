@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node answers as a node agent does.
+// node answers like a node agent.
 type node struct {
 	subject string
 	request nodeapi.LogRequest
@@ -80,7 +80,7 @@ func TestOpenLog(t *testing.T) {
 		{name: "which container", pod: pod("n1", "a", "b"), code: 400, says: "a container name must be specified for pod web, choose one of: [a b]"},
 		{name: "no such container", pod: pod("n1", "a"), opts: corev1.PodLogOptions{Container: "z"}, code: 400, says: "container z is not valid for pod web"},
 		{name: "the node refuses", pod: pod("n1", "c"), node: node{answer: string(status) + "\n"}, code: 400, says: "container is waiting to start"},
-		{name: "nobody answers", pod: pod("n1", "c"), node: node{err: fmt.Errorf("asking: %w", bus.ErrNoResponders)}, code: 503, says: `node "n1" does not answer`},
+		{name: "no responder", pod: pod("n1", "c"), node: node{err: fmt.Errorf("asking: %w", bus.ErrNoResponders)}, code: 503, says: `node "n1" does not answer`},
 		{name: "a broken answer", pod: pod("n1", "c"), node: node{answer: "rubbish\n"}, code: 502, says: `node "n1"`},
 		{name: "an endless header", pod: pod("n1", "c"), node: node{answer: strings.Repeat("x", 1<<20)}, code: 502, says: `node "n1"`},
 		{name: "a cut answer", pod: pod("n1", "c"), node: node{answer: "{"}, code: 502, says: "EOF"},

@@ -10,8 +10,9 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 )
 
-// logOn opens the log on a connection. A publisher bounds how long it waits for its log, since it can
-// do without; here the log is waited for until ctx ends, however slow the machine is.
+// logOn returns a function that opens the log on a connection. A publisher bounds its wait for the
+// log, since it can do without one; this log is waited for until ctx ends, however slow the machine
+// is.
 func logOn(ctx context.Context, conn *bus.Conn) func(context.Context) (publish.Log, error) {
 	open := publish.JetStream(conn, "garboard-watch", []string{bus.AllWatchSubjects()}, time.Hour, 64<<20, 1)
 	return func(context.Context) (publish.Log, error) {
@@ -33,8 +34,8 @@ func (l patientLog) Last(_ context.Context, subject string) (bus.Message, error)
 	return patiently(l.ctx, func(ctx context.Context) (bus.Message, error) { return l.Log.Last(ctx, subject) })
 }
 
-// patiently asks again when there is no answer in time: what was asked of a server that was stopped
-// is never answered.
+// patiently repeats a request that gets no answer in time: a server that was stopped never answers
+// earlier ones.
 func patiently[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	for {
 		bounded, cancel := context.WithTimeout(ctx, deadline/6)
@@ -47,7 +48,7 @@ func patiently[T any](ctx context.Context, ask func(context.Context) (T, error))
 	}
 }
 
-// gate has logs fail while it is shut.
+// gate makes logs fail while it is shut.
 type gate struct {
 	mu   sync.Mutex
 	shut bool

@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// series is the value of the only series of a metric; false if it has none.
+// series returns the value of the only series of a metric; false if there is none.
 func (c candidate) series(name string) (float64, bool) {
 	all, err := c.registry.Gather()
 	if err != nil {
@@ -24,8 +24,8 @@ func (c candidate) series(name string) (float64, bool) {
 	return 0, false
 }
 
-// TestMetricsOfPublishers checks that a standby says that it does not lead, so that the sum shows
-// when nobody does, and that only who publishes tells how far it is.
+// TestMetricsOfPublishers checks that a standby reports that it does not lead, so that the sum
+// shows when no process does, and that only the publisher reports its progress.
 func TestMetricsOfPublishers(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
@@ -37,7 +37,7 @@ func TestMetricsOfPublishers(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-deadline:
-				t.Fatalf("waited in vain for: %s", what)
+				t.Fatalf("timed out waiting for: %s", what)
 			}
 		}
 	}
@@ -58,10 +58,10 @@ func TestMetricsOfPublishers(t *testing.T) {
 	}
 	leader.stop()
 	if sent, told := leader.series("garboard_publisher_revision"); told {
-		t.Errorf("who no longer publishes says that it sent everything up to %v", sent)
+		t.Errorf("a former publisher reports that it sent everything up to %v", sent)
 	}
 	if leads, told := leader.series("garboard_publisher_leader"); !told || leads != 0 {
-		t.Errorf("who no longer publishes leads: %v, %v", leads, told)
+		t.Errorf("a former publisher reports that it leads: %v, %v", leads, told)
 	}
 	until("the standby to publish", func() bool {
 		sent, _ := standby.series("garboard_publisher_revision")

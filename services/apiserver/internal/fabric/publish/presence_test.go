@@ -28,10 +28,11 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// elections is where the keys of candidates are in etcd.
+// elections is the prefix of the candidates' keys in etcd.
 const elections = "/garboard/election/registry/publisher"
 
-// asPublisher tells a process of this test that it is a publisher, and of which etcd and NATS.
+// asPublisher names the environment variable that makes a process of this test a publisher; its
+// value names etcd and NATS.
 const asPublisher = "GARBOARD_TEST_PUBLISHER"
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// publishAlone publishes until it is killed.
+// publishAlone publishes until the process is killed.
 func publishAlone(ctx context.Context, where string) error {
 	servers, nats, _ := strings.Cut(where, " ")
 	quiet := slog.New(slog.DiscardHandler)
@@ -63,7 +64,8 @@ func publishAlone(ctx context.Context, where string) error {
 	}).Run(ctx)
 }
 
-// publisherProcess starts a process that publishes, and returns when it leads, with its lease.
+// publisherProcess starts a process that publishes. It returns once the process leads, with the
+// leader's lease.
 func publisherProcess(t *testing.T, etcd *etcdtest.Server, server *bustest.Server) (*os.Process, int64) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -93,7 +95,7 @@ func publisherProcess(t *testing.T, etcd *etcdtest.Server, server *bustest.Serve
 		}
 		select {
 		case line := <-said:
-			t.Fatalf("it has ended: %s", line)
+			t.Fatalf("the publisher has ended: %s", line)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -114,7 +116,7 @@ func wait(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) candidate {
 	return c
 }
 
-// metric is the value of a metric of elections; 0 if there is none yet.
+// metric returns the value of a metric of elections; 0 if there is none yet.
 func (c candidate) metric(name string) float64 {
 	all, err := c.registry.Gather()
 	if err != nil {
@@ -132,15 +134,15 @@ func (c candidate) deposed() int { return int(c.metric("garboard_publisher_depos
 
 func (c candidate) leads() bool { return c.metric("garboard_publisher_leader") == 1 }
 
-// TestKilledPublisherIsReplacedAtOnce: kill -9, and another publishes while the lease of the dead
-// one lives; nothing is missing.
+// TestKilledPublisherIsReplacedAtOnce: after a kill -9 another process publishes while the lease of
+// the dead one is still alive; no message is missing.
 func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
 	process, lease := publisherProcess(t, etcd, server)
-	etcd.KeepAlive(t, lease) // However long the machine takes, it does not run out.
+	etcd.KeepAlive(t, lease) // The lease must not expire, however slow the machine is.
 	pods.next("progress", isProgress)
 	standby := wait(t, etcd, conn)
 	before := standby.put(&corev1.Pod{ObjectMeta: meta("default", "before")})
@@ -154,7 +156,7 @@ func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
 	standby.put(&corev1.Pod{ObjectMeta: meta("default", "after")})
 	m := pods.next("the change after", about("after", watchv1.Type_TYPE_PUT))
 	if !etcd.Lives(t, lease) {
-		t.Error("the lease of the dead publisher has run out: that may be why another publishes")
+		t.Error("the lease of the dead publisher has expired: that may be why another publishes")
 	}
 	if m.GetPrevAll() > before {
 		t.Errorf("a hole: at %d came (%d, %d]", before, m.GetPrevAll(), m.GetRevision())
@@ -162,8 +164,8 @@ func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
 	await(t, "the deposition is counted", func() bool { return standby.deposed() == 1 })
 }
 
-// TestStoppedPublisherKeepsItsLease: a process that stands still does not answer, but it is not
-// gone: NATS cannot tell. Its lease has to run out.
+// TestStoppedPublisherKeepsItsLease: a stopped process does not answer, but it is not gone: NATS
+// cannot tell the difference. Its lease has to expire.
 func TestStoppedPublisherKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
@@ -179,7 +181,7 @@ func TestStoppedPublisherKeepsItsLease(t *testing.T) {
 	standby.put(&corev1.Pod{ObjectMeta: meta("default", "after")})
 	pods.next("the change after", about("after", watchv1.Type_TYPE_PUT))
 	if etcd.Lives(t, lease) || standby.deposed() != 0 {
-		t.Errorf("it was replaced before its lease ran out; %d were deposed", standby.deposed())
+		t.Errorf("the publisher was replaced before its lease expired; %d were deposed", standby.deposed())
 	}
 }
 
@@ -191,7 +193,7 @@ func TestPresence(t *testing.T) {
 	reconnected := make(chan struct{}, 10)
 	self := publish.NewPresence(conn, "e")
 	if self.Gone(ctx, "nobody") {
-		t.Error("one who has not announced himself knows that another is gone")
+		t.Error("a process that is not announced claims that another is gone")
 	}
 	silence, err := self.Announce(ctx, "self")
 	if err != nil {
@@ -200,7 +202,7 @@ func TestPresence(t *testing.T) {
 	defer silence()
 	check := func(candidate string, gone bool) {
 		t.Helper()
-		if gone { // It is not known if an answer takes too long.
+		if gone { // Gone is false if an answer takes too long.
 			await(t, candidate+" is gone", func() bool { return self.Gone(ctx, candidate) })
 		} else if self.Gone(ctx, candidate) {
 			t.Errorf("%s is gone", candidate)
@@ -213,12 +215,12 @@ func TestPresence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Flush(ctx); err != nil { // A candidate does not wait long for that.
+	if err := other.Flush(ctx); err != nil { // Announce does not wait long for this.
 		t.Fatal(err)
 	}
 	check("other", false)
 	if another := publish.NewPresence(conn, "another"); another.Gone(ctx, "other") {
-		t.Error("one who is not a candidate of an election knows that another is gone")
+		t.Error("a process that is no candidate of an election claims that another is gone")
 	}
 	leave()
 	if err := other.Flush(ctx); err != nil {
@@ -245,16 +247,16 @@ func TestPresence(t *testing.T) {
 	select {
 	case <-reconnected:
 	case <-time.After(deadline):
-		t.Fatal("the bus does not come back")
+		t.Fatal("the bus does not reconnect")
 	}
 	began := time.Now()
 	if self.Gone(ctx, "nobody") && time.Since(began) < time.Second {
-		t.Error("one who is just back knows that another is gone")
+		t.Error("a process that has just reconnected claims that another is gone")
 	}
 	for end := time.After(deadline); !self.Gone(ctx, "nobody"); {
 		select {
 		case <-end:
-			t.Fatal("one who was back long ago does not know that another is gone")
+			t.Fatal("a process that reconnected long ago does not see that another is gone")
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -265,7 +267,8 @@ func TestPresence(t *testing.T) {
 	check("other", false)
 }
 
-// TestBusAway: without a bus nobody is deposed, and it is no hindrance to being elected.
+// TestBusAway checks that without a bus no leader is deposed, and that a candidate can still be
+// elected.
 func TestBusAway(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
@@ -275,27 +278,27 @@ func TestBusAway(t *testing.T) {
 	c := wait(t, etcd, conn)
 	await(t, "it is a candidate", func() bool { return len(etcd.Values(t, elections)) == 2 })
 	if c.deposed() != 0 {
-		t.Error("somebody was deposed without a bus")
+		t.Error("a leader was deposed without a bus")
 	}
 	if !etcd.Lives(t, lease) {
-		t.Fatal("the lease has run out")
+		t.Fatal("the lease has expired")
 	}
 	etcd.Revoke(t, fmt.Sprintf("%s/%x", elections, lease))
 	await(t, "it leads", c.leads)
 }
 
-// awaitStopped waits until all of a process stands still: a signal takes its time, in which the
-// process still works.
+// awaitStopped waits until all threads of a process are stopped: a signal takes some time, during
+// which the process still works.
 func awaitStopped(t *testing.T, process *os.Process) {
 	t.Helper()
-	await(t, "the process stands still", func() bool {
+	await(t, "the process is stopped", func() bool {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process.Pid))
 		for _, thread := range threads {
 			var stat []byte
 			if stat, err = os.ReadFile(thread); err != nil {
-				return false // The thread has ended in this moment.
+				return false // the thread has just ended
 			}
-			// It comes after the program's name, which is in brackets.
+			// The state follows the program's name, which is in parentheses.
 			if at := bytes.LastIndexByte(stat, ')'); at+2 >= len(stat) || stat[at+2] != 'T' {
 				return false
 			}
@@ -309,7 +312,7 @@ func await(t *testing.T, what string, done func() bool) {
 	for end := time.After(deadline); !done(); {
 		select {
 		case <-end:
-			t.Fatalf("it does not come about: %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -34,7 +34,7 @@ var (
 	podKind = scheme.For[*corev1.Pod](table)
 )
 
-// replica is one apiserver's share of the fabric.
+// replica is one apiserver's part of the fabric.
 type replica struct {
 	t     *testing.T
 	store *store.Store
@@ -49,8 +49,8 @@ func start(t *testing.T, etcd *etcdtest.Server, conn publish.Bus, openLog func(c
 	})
 }
 
-// startWith starts a publisher with a store, which is the truth of all its parts, and feeds of its own.
-// It says nothing if it has no logger.
+// startWith starts a publisher with its own feeds and a store that serves all its parts. Without a
+// logger it logs nothing.
 func startWith(t *testing.T, etcd *etcdtest.Server, cfg publish.Config) *replica {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -137,7 +137,7 @@ func listen(t *testing.T, conn *bus.Conn, subject string) *listener {
 	return l
 }
 
-// next gives the next message for which want is true.
+// next returns the next message for which want is true.
 func (l *listener) next(what string, want func(received) bool) received {
 	l.t.Helper()
 	timeout := time.After(deadline)
@@ -148,7 +148,7 @@ func (l *listener) next(what string, want func(received) bool) received {
 				return m
 			}
 		case <-timeout:
-			l.t.Fatalf("no message came: %s", what)
+			l.t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestMessages(t *testing.T) {
 	etcd, conn, recorder := etcdtest.Start(t), bustest.New(t), trace.NewRecorder(100)
 	all := listen(t, conn, bus.AllWatchSubjects())
 	r := start(t, etcd, conn, logOn(t.Context(), conn), recorder)
-	// What is published of a kind begins with its progress: what was written before is not in it.
+	// Publishing a kind begins with its progress: earlier writes are not in it.
 	awaited := map[string]bool{"pods": true, "secrets": true, "configmaps": true}
 	all.next("progress of all that is written", func(m received) bool {
 		if isProgress(m) {
@@ -191,15 +191,15 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	put = all.next("the bound pod", about("a", watchv1.Type_TYPE_PUT))
-	left := all.next("that the pod left", about("a", watchv1.Type_TYPE_LEFT))
+	left := all.next("the pod leaving its scope", about("a", watchv1.Type_TYPE_LEFT))
 	if put.subject != "gb.watch.core.pods.n~2e1.default.a" || put.GetScope() != "n.1" || put.GetPrevAll() != made || put.GetPrevScope() > made {
 		t.Errorf("the bound pod's message at %s: %v", put.subject, put.Message)
 	}
 	if left.subject != "gb.watch.core.pods.~.default.a" || left.GetRevision() != revision(t, bound) || left.GetPrevScope() != made {
-		t.Errorf("the leaving at %s: %v", left.subject, left.Message)
+		t.Errorf("the message about leaving at %s: %v", left.subject, left.Message)
 	}
 	if old, err := table.DecodeStorage(podKind, left.GetBody()); err != nil || old.(*corev1.Pod).Spec.NodeName != "" {
-		t.Errorf("the leaving shows the new state to the old scope: %v, %v", old, err)
+		t.Errorf("the message about leaving shows the new state to the old scope: %v, %v", old, err)
 	}
 	if _, err := r.store.Delete(t.Context(), podKind, "default", "a", nil); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestMessages(t *testing.T) {
 
 	r.put(&corev1.Secret{ObjectMeta: meta("default", "s"), Data: map[string][]byte{"k": []byte("v")}})
 	if m := all.next("the secret", about("s", watchv1.Type_TYPE_PUT)); !m.GetOmitted() || len(m.GetBody()) != 0 {
-		t.Errorf("the secret travels: %v", m.Message)
+		t.Errorf("the message contains the secret: %v", m.Message)
 	}
 	large := &corev1.ConfigMap{ObjectMeta: meta("default", "large"), Data: map[string]string{"k": string(make([]byte, 1100<<10))}}
 	r.put(large)
@@ -334,7 +334,7 @@ func TestLogLateAndLost(t *testing.T) {
 	pods.next("the change without its log", about("a", watchv1.Type_TYPE_PUT))
 	held := pods.next("progress without acknowledgement", func(m received) bool { return isProgress(m) && m.GetRevision() >= first })
 	if held.GetCursor() >= first {
-		t.Errorf("the cursor is at %d though the log does not have %d", held.GetCursor(), first)
+		t.Errorf("the cursor is at %d although the log lacks %d", held.GetCursor(), first)
 	}
 	g.set(false)
 	acked(pods, first)
@@ -355,7 +355,7 @@ func TestNATSRestart(t *testing.T) {
 	acked(pods, at)
 }
 
-// TestParts checks that the parts of a publisher have an election each, even in one etcd.
+// TestParts checks that each part of a publisher has its own election, even in one etcd.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	conn := bustest.New(t)

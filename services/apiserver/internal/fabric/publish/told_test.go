@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// tellings counts the lines of a log that say that something is published again, by level.
+// tellings counts the log lines that report that publishing starts again, by level.
 type tellings struct {
 	slog.Handler
 
@@ -39,7 +39,7 @@ func (c *tellings) count(level slog.Level) int {
 	return c.levels[level]
 }
 
-// TestALastingFaultIsToldOnce checks that the log is not filled while NATS is away.
+// TestALastingFaultIsToldOnce checks that the log is not flooded while NATS is away.
 func TestALastingFaultIsToldOnce(t *testing.T) {
 	t.Parallel()
 	server := bustest.NewServer(t)
@@ -55,11 +55,11 @@ func TestALastingFaultIsToldOnce(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("told at %v only", log.levels)
+			t.Fatalf("logged only %v", log.levels)
 		}
 	}
-	// A slow machine may have come into the next minute.
+	// On a slow machine the test may reach the next minute.
 	if told := log.count(slog.LevelInfo); told < 1 || told > 2 {
-		t.Errorf("told %d times", told)
+		t.Errorf("logged %d times", told)
 	}
 }

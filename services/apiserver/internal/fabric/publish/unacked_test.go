@@ -24,9 +24,9 @@ func TestCursor(t *testing.T) {
 	u.sentThrough(9)
 	want(6)
 	u.done(next, nil)
-	want(6) // not over what was not acknowledged
+	want(6) // not beyond a message that was not acknowledged
 	u.done(put, nil)
-	want(6) // half a revision is none
+	want(6) // half a revision does not count
 	u.done(left, errors.New("lost"))
 	want(6)
 	if again := u.again(); len(again) != 1 || again[0] != left {
@@ -37,7 +37,7 @@ func TestCursor(t *testing.T) {
 	}
 	u.done(left, nil)
 	want(9)
-	u.done(left, errors.New("a late word on what is acknowledged"))
+	u.done(left, errors.New("a late error for an acknowledged message"))
 	if again := u.again(); len(again) != 0 || u.waiting() != 0 {
 		t.Errorf("to send though acknowledged: %v", again)
 	}
@@ -78,10 +78,10 @@ func TestTooManyUnacknowledged(t *testing.T) {
 		t.Errorf("the cursor is at %d, want a jump to %d", got, unackedMessages)
 	}
 	if u.takeGap() {
-		t.Error("a gap is told to a log that is down")
+		t.Error("a gap is reported to a log that is down")
 	}
 	u.done(last, nil)
 	if !u.takeGap() || u.takeGap() {
-		t.Error("the gap is not told exactly once")
+		t.Error("the gap is not reported exactly once")
 	}
 }

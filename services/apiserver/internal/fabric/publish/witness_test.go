@@ -17,33 +17,33 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestWitness: an apiserver that starts compares etcd with the log of every resource before it
-// publishes and answers, whoever is elected.
+// TestWitness checks that a starting apiserver compares etcd with the log of every resource before
+// it publishes and answers, whether or not it is elected.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		logged func(history *watchv1.History, at int64) *watchv1.Message
 		renews bool
-		// quiet has progress be the log's last message.
+		// quiet makes progress the last message of the log.
 		quiet bool
 	}{
 		"the log is empty": {nil, false, false},
-		"the log tells the truth": {func(history *watchv1.History, at int64) *watchv1.Message {
+		"the log is true": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at, Name: "true", Type: watchv1.Type_TYPE_PUT, Omitted: true}
 		}, false, false},
-		"etcd does not hold what the log tells": {func(history *watchv1.History, at int64) *watchv1.Message {
+		"etcd contradicts the log": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at, Name: "ghost", Type: watchv1.Type_TYPE_PUT, Omitted: true}
 		}, true, false},
-		"etcd is not yet where the log was": {func(history *watchv1.History, at int64) *watchv1.Message {
+		"etcd is behind the log": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at + 1000, Name: "true", Type: watchv1.Type_TYPE_DELETED}
 		}, true, false},
-		"the log tells of another history": {func(_ *watchv1.History, at int64) *watchv1.Message {
+		"the log has another history": {func(_ *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: &watchv1.History{Created: 1, Nonce: 2}, Revision: at + 1000, Name: "ghost", Type: watchv1.Type_TYPE_PUT}
 		}, false, false},
-		"etcd does not hold what the log tells, and then it was quiet": {func(history *watchv1.History, at int64) *watchv1.Message {
+		"etcd contradicts the log before a quiet time": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at, Name: "ghost", Type: watchv1.Type_TYPE_PUT, Omitted: true}
 		}, true, true},
-		"the log tells the truth, and then it was quiet": {func(history *watchv1.History, at int64) *watchv1.Message {
+		"the log is true before a quiet time": {func(history *watchv1.History, at int64) *watchv1.Message {
 			return &watchv1.Message{History: history, Revision: at, Name: "true", Type: watchv1.Type_TYPE_PUT, Omitted: true}
 		}, false, true},
 	} {
@@ -98,7 +98,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// write puts a message about a pod into the log.
+// write writes a message about a pod to the log.
 func write(t *testing.T, conn *bus.Conn, m *watchv1.Message) {
 	t.Helper()
 	log, err := logOn(t.Context(), conn)(t.Context())

@@ -12,7 +12,8 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// TestOneReaderDoesNotStopTheOthers: whoever reads all the time leaves places to the others.
+// TestOneReaderDoesNotStopTheOthers checks that a client that reads all the time leaves room for
+// the others.
 func TestOneReaderDoesNotStopTheOthers(t *testing.T) {
 	f := newFixture(t, func(ctx context.Context, asker bus.Asker, _ *watchv1.Ask) error {
 		if asker.Identity == "hostile" {
@@ -21,7 +22,7 @@ func TestOneReaderDoesNotStopTheOthers(t *testing.T) {
 		return nil
 	})
 	f.open()
-	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // it is up
+	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // wait until the server is up
 	hostile := bus.Asker{Inbox: f.conn.Asker().Inbox, Identity: "hostile"}
 	send := func(ask *watchv1.HistoryAsk, inbox string) {
 		t.Helper()
@@ -39,7 +40,7 @@ func TestOneReaderDoesNotStopTheOthers(t *testing.T) {
 	if page := f.ask(&watchv1.HistoryAsk{Resource: "pods"}); page.GetOutcome() != watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE {
 		t.Errorf("another reader got %v", page)
 	}
-	// What is larger than any ask is not looked at.
+	// An ask above the size limit is ignored.
 	got := make(chan bus.Message, 10)
 	inbox := f.conn.NewInbox()
 	sub, err := f.conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })

@@ -28,7 +28,7 @@ type fixture struct {
 	log  *bus.Log
 }
 
-// newFixture starts NATS with a log, and a server that reads it.
+// newFixture starts NATS with a log, and a server that reads the log.
 func newFixture(t *testing.T, authorize func(context.Context, bus.Asker, *watchv1.Ask) error) *fixture {
 	t.Helper()
 	f := &fixture{t: t, conn: bustest.New(t)}
@@ -58,7 +58,7 @@ func (f *fixture) open() {
 	f.t.Cleanup(log.Close)
 }
 
-// publish puts messages into the log, one after the other.
+// publish writes messages to the log, one after the other.
 func (f *fixture) publish(messages ...*watchv1.Message) {
 	f.t.Helper()
 	for _, m := range messages {
@@ -85,7 +85,7 @@ func (f *fixture) put(subject string, m *watchv1.Message) {
 	}
 }
 
-// ask asks until somebody answers.
+// ask repeats an ask until it is answered.
 func (f *fixture) ask(ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 	f.t.Helper()
 	subject := f.conn.Asker().History(ask.GetGroup(), ask.GetResource())
@@ -107,7 +107,7 @@ func (f *fixture) ask(ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 		select {
 		case m := <-pages:
 			if m.NoResponders() {
-				continue // the server is just starting
+				continue // the server is still starting
 			}
 			page := &watchv1.HistoryPage{}
 			if err := proto.Unmarshal(m.Data, page); err != nil {
@@ -155,7 +155,7 @@ func TestViews(t *testing.T) {
 		message(1, put, "~", "a", "x"), message(2, put, "n1", "a", "x"), message(2, left, "~", "a", "x"), message(3, put, "n1", "b", "x"),
 		message(4, passed, "", "", ""), message(5, deleted, "n1", "a", "x"), message(6, gap, "", "", ""), message(7, put, "~", "b", "y"),
 	)
-	// Neither belongs where it is.
+	// Neither message belongs at its subject.
 	f.put(bus.WatchSubject("", "pods", "~", "a", "forged"), message(8, put, "~", "b", "y"))
 	f.put(bus.WatchSubject("", "pods", "~", "a", "forged"), message(9, gap, "", "", ""))
 	nodes := message(10, put, "~", "", "n1")
@@ -212,7 +212,7 @@ func TestPages(t *testing.T) {
 	}
 	f.publish(message(8, put, "~", "a", "x"))
 	if page := f.ask(ask); revisions(page) != "8" {
-		t.Errorf("behind the end: %q", revisions(page))
+		t.Errorf("after the end: %q", revisions(page))
 	}
 }
 
@@ -239,7 +239,7 @@ func TestWhoMayNotReadIsRefused(t *testing.T) {
 func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 	f := newFixture(t, nil)
 	f.open()
-	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // it is up
+	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // wait until the server is up
 	heard := make(chan bus.Message, 10_000)
 	target := bus.WatchSubject("", "pods", "~", "a", "forged")
 	sub, err := f.conn.Subscribe(t.Context(), ">", func(m bus.Message) { heard <- m })
@@ -257,12 +257,12 @@ func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// About another resource than the subject says.
+	// This ask names another resource than its subject.
 	if err := f.conn.PublishRequest(t.Context(), f.conn.Asker().History("", "nodes"), f.conn.NewInbox(), data); err != nil {
 		t.Fatal(err)
 	}
 	f.ask(&watchv1.HistoryAsk{Resource: "pods", Name: "last"})
-	sub.Drain() // What has come is heard, however late.
+	sub.Drain() // Drain still delivers messages that have arrived, however late.
 	<-sub.Done()
 	close(heard)
 	answers := 0
@@ -274,7 +274,7 @@ func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 			}
 		}
 	}
-	// JetStream's answers to the server are the others.
+	// The other messages are JetStream's answers to the server.
 	if answers == 0 {
 		t.Error("the last ask was not answered either")
 	}

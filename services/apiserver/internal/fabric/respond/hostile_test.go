@@ -15,11 +15,11 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/respond"
 )
 
-// TestOneAskerDoesNotStopTheOthers: whoever has all his asks wait leaves places to the others.
+// TestOneAskerDoesNotStopTheOthers checks that a client whose asks all wait leaves room for others.
 func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	p := start(t, respond.Config{}, 0)
-	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // they have been read
+	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // wait until all have been read
 	inbox := p.conn.NewInbox()
 	hostile := bus.Asker{Inbox: p.conn.Asker().Inbox, Identity: "hostile"}
 	data, err := proto.Marshal(&watchv1.Ask{Resource: "pods", Minimum: 1 << 60, History: p.history})
@@ -37,7 +37,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	// As long as he gets no places any more, there are some for others.
+	// While the hostile client gets no more places, others still do.
 	for i := range 300 {
 		if err := p.conn.PublishRequest(t.Context(), hostile.Ask("", "pods"), inbox, data); err != nil {
 			t.Fatal(err)
@@ -56,12 +56,12 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 				return
 			}
 		case <-end:
-			t.Fatal("300 asks of one asker were worked on at once")
+			t.Fatal("300 asks of one asker were processed at once")
 		}
 	}
 }
 
-// TestWhatIsAskedForIsNoLabel: names that an asker made up stay nowhere.
+// TestWhatIsAskedForIsNoLabel checks that names made up by an asker are not kept anywhere.
 func TestWhatIsAskedForIsNoLabel(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

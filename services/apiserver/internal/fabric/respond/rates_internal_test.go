@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRates: who asks without end is held back after the burst and seldom told so, others are not, and
-// whoever was quiet is forgotten.
+// TestRates checks that a user that asks endlessly is throttled after the burst and seldom told so,
+// that others are not throttled, and that quiet users are forgotten.
 func TestRates(t *testing.T) {
 	var r rates
 	now := time.Unix(1000, 0)
@@ -21,10 +21,10 @@ func TestRates(t *testing.T) {
 		}
 	}
 	if allowed != askBurst || told != toldRate {
-		t.Errorf("%d asks at once are allowed, %d are told; want %d and %d", allowed, told, askBurst, toldRate)
+		t.Errorf("%d asks at once are allowed, %d are answered with a refusal; want %d and %d", allowed, told, askBurst, toldRate)
 	}
 	if ok, _ := r.allow("other", now); !ok {
-		t.Error("another user is held back")
+		t.Error("another user is throttled")
 	}
 	r.sweep(now)
 	if len(r.users) != 2 {

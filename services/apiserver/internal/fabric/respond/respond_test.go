@@ -78,7 +78,7 @@ func start(t *testing.T, cfg respond.Config, window int) *plane {
 		t.Fatal(err)
 	}
 	p.history = &watchv1.History{Created: history.Created, Nonce: history.Nonce}
-	// The responder listens when it answers.
+	// The responder listens as soon as it answers.
 	for end := time.Now().Add(deadline); time.Now().Before(end); {
 		if a := p.ask(&watchv1.Ask{Resource: "nothing"}, time.Second); a != nil {
 			return p
@@ -96,7 +96,7 @@ type answer struct {
 	entries []*watchv1.Entry
 }
 
-// ask gives the answer, or nil if none came in time.
+// ask returns the answer, or nil if none came in time.
 func (p *plane) ask(ask *watchv1.Ask, patience time.Duration) *answer {
 	p.t.Helper()
 	data, err := proto.Marshal(ask)
@@ -244,7 +244,7 @@ func TestAnswers(t *testing.T) {
 	}
 	stranger := &watchv1.Ask{Resource: "pods", Fresh: true, Since: proto.Int64(1 << 40), Minimum: 1 << 40, History: &watchv1.History{Created: 1}}
 	if a := p.mustAsk(stranger, watchv1.Outcome_OUTCOME_WHOLE); names(a.entries) != "x/a y/c" {
-		t.Errorf("one of another history: %s", names(a.entries))
+		t.Errorf("an ask with another history: %s", names(a.entries))
 	}
 	p.mustAsk(&watchv1.Ask{Resource: "nothing"}, watchv1.Outcome_OUTCOME_NOT_FOUND)
 	p.mustAsk(&watchv1.Ask{Group: "events.k8s.io", Resource: "events"}, watchv1.Outcome_OUTCOME_NOT_FOUND)
@@ -291,7 +291,7 @@ func TestChunksAndSharing(t *testing.T) {
 	if len(answers) != 3 {
 		t.Errorf("%d different answer numbers, want 3", len(answers))
 	}
-	// A shared answer never stands in for a newer one.
+	// A cached answer never replaces a newer one.
 	last = p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "new"}})
 	ask.Minimum = last
 	if a := p.mustAsk(ask, watchv1.Outcome_OUTCOME_WHOLE); len(a.entries) != count+1 || a.GetRevision() < last {
@@ -331,7 +331,7 @@ func TestDigest(t *testing.T) {
 	if a := p.mustAsk(ask, watchv1.Outcome_OUTCOME_WHOLE); names(a.entries) != "x/a" {
 		t.Errorf("the wrong digest: %s", names(a.entries))
 	}
-	p.create(pod("x", "b", "")) // now the view at the digest's revision cannot be formed
+	p.create(pod("x", "b", "")) // now the view at the digest's revision is no longer available
 	ask.Minimum = at + 1
 	p.mustAsk(ask, watchv1.Outcome_OUTCOME_CHANGES)
 }
@@ -377,7 +377,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An ask at another resource's subject is none.
+	// An ask at another resource's subject is ignored.
 	inbox := p.conn.NewInbox()
 	sub, err := p.conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
 	if err != nil {
@@ -387,24 +387,24 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 	if err := p.conn.PublishRequest(t.Context(), p.conn.Asker().Ask("", "configmaps"), inbox, ask); err != nil {
 		t.Fatal(err)
 	}
-	// Asks are read in order: when a later one has been answered, none of these will be.
+	// Asks are read in order: once a later one is answered, none of these will be.
 	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE)
 	if err := p.conn.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, sub := range subs {
-		sub.Drain() // What has come is heard, however late.
+		sub.Drain() // Drain still delivers messages that have arrived, however late.
 		<-sub.Done()
 	}
 	close(got)
 	for m := range got {
-		if m.Subject != own || m.Reply == "" { // the asks themselves are no answers
+		if m.Subject != own || m.Reply == "" { // the asks themselves are not answers
 			t.Errorf("an answer was sent to %s", m.Subject)
 		}
 	}
 }
 
-// setBack is an etcd that lost revisions which were seen of it.
+// setBack is an etcd that lost revisions that were seen before.
 type setBack struct{}
 
 func (setBack) RevisionOf(context.Context, *scheme.Kind) (int64, error) { return 1, nil }

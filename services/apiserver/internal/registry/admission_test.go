@@ -25,7 +25,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// onlooker is a plugin that writes down what it sees, and refuses what is called "refused".
+// onlooker is a plugin that records what it sees, and refuses objects named "refused".
 type onlooker struct{ saw []string }
 
 func (o *onlooker) plugin() admission.Plugin {
@@ -61,8 +61,9 @@ func (o *onlooker) see(step string) func(context.Context, *admission.Request) er
 	}
 }
 
-// TestWhereAdmissionRuns holds the places to Kubernetes': plugins mutate what the client sent,
-// and see what will be written after it was validated; a deletion is validated with the object.
+// TestWhereAdmissionRuns checks that plugins run where Kubernetes runs them: they mutate what the
+// client sent, and validate what will be written after validation. A deletion is validated with the
+// object.
 func TestWhereAdmissionRuns(t *testing.T) {
 	t.Parallel()
 	o := &onlooker{}
@@ -100,7 +101,7 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			_, err := pods.Create(ctx, "default", p, metav1.CreateOptions{})
 			return err
 		}, []string{"mutate create pods new=Pod", "validate create pods new=Pod with uid"}},
-		{"create what is invalid", func() error {
+		{"create an invalid object", func() error {
 			p := pod("p")
 			p.Spec.Containers = nil
 			_, err := pods.Create(ctx, "default", p, metav1.CreateOptions{})
@@ -126,7 +127,7 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			_, _, err := pods.Delete(ctx, "default", "p", metav1.DeleteOptions{DryRun: dry})
 			return err
 		}, []string{"mutate delete pods p dry", "validate delete pods p old=Pod dry"}},
-		{"delete what there is not", func() error {
+		{"delete a missing object", func() error {
 			if _, _, err := pods.Delete(ctx, "default", "none", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("got %w", err)
 			}
@@ -174,8 +175,8 @@ func TestWhereAdmissionRuns(t *testing.T) {
 	})
 }
 
-// TestARefusedWriteIsNotCharged makes creates and updates that fail after their quota was
-// charged, and trials.
+// TestARefusedWriteIsNotCharged makes creates and updates that fail after their quota was charged,
+// and dry runs.
 func TestARefusedWriteIsNotCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -185,7 +186,7 @@ func TestARefusedWriteIsNotCharged(t *testing.T) {
 		obj, ok := w.config.Feeds.Of(kind).Cached("default", "q")
 		return ok && len(obj.(*corev1.ResourceQuota).Status.Used) > 0
 	})
-	// The Service "kubernetes" was there before the quota.
+	// The Service "kubernetes" existed before the quota.
 	used := func(want corev1.ResourceList) {
 		t.Helper()
 		if diff := cmp.Diff(want, get[*corev1.ResourceQuota](w, "default", "q").Status.Used); diff != "" {
@@ -253,7 +254,7 @@ func TestSystemPriorityClassesExist(t *testing.T) {
 	}
 }
 
-// gated is a stream of etcd's whose messages come late: not before the gate is open.
+// gated is an etcd stream that delivers no message until the gate is open.
 type gated struct {
 	grpc.ClientStream
 	gate *sync.RWMutex
@@ -266,7 +267,7 @@ func (g gated) RecvMsg(m any) error {
 	return err
 }
 
-// TestLiveListHasWhatTheCacheLacks lists while the feeds hear of nothing.
+// TestLiveListHasWhatTheCacheLacks lists while the feeds receive nothing.
 func TestLiveListHasWhatTheCacheLacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

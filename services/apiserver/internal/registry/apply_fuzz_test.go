@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 )
 
-// FuzzApply applies anything to objects of several kinds: an apply never panics, fails only with
-// an error of the API, and never changes what is the system's or immutable.
+// FuzzApply applies random input to objects of several kinds: an apply never panics, fails only
+// with an API error, and never changes fields that are immutable or belong to the system.
 func FuzzApply(f *testing.F) {
 	for _, body := range []string{
 		strings.ReplaceAll(template, "name: web", "name: x") + "      - {name: c, image: x}\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: b}",

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// wanted reads what an apply wants.
+// wanted parses the configuration of an apply.
 func wanted(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	obj := map[string]any{}
@@ -47,7 +47,7 @@ func apply[T scheme.Object](w *world, writer, name, text string, change ...func(
 func forced(opts *UpdateOptions)   { opts.Force = true }
 func toStatus(opts *UpdateOptions) { opts.Subresource = "status" }
 
-// owners gives who owns what, an entry each: "writer operation [subresource] fields".
+// owners returns the owners of fields, one entry each: "writer operation [subresource] fields".
 func owners(obj scheme.Object) []string {
 	var list []string
 	for _, entry := range obj.GetManagedFields() {
@@ -68,7 +68,7 @@ func wantOwners(t *testing.T, obj scheme.Object, want ...string) {
 	}
 }
 
-// step is one apply of a configuration of a ConfigMap, and what came of it.
+// step is one apply of a ConfigMap's configuration, with its expected result.
 type step struct {
 	writer, body string
 	force        bool
@@ -89,11 +89,11 @@ func TestApply(t *testing.T) {
 		both = ` Apply {"f:data":{"f:a":{},"f:b":{}}}`
 	)
 	cases := map[string][]step{
-		"who applies creates": {
+		"apply creates": {
 			{writer: "me", body: config("a: x"), owners: []string{"me" + one}, data: map[string]string{"a": "x"}},
 			{writer: "me", body: config("a: v, b: z"), owners: []string{"me" + both}, data: map[string]string{"a": "v", "b": "z"}},
 		},
-		"what is wanted no more goes": {
+		"unwanted fields are removed": {
 			{writer: "me", body: config("a: x, b: v"), owners: []string{"me" + both}, data: map[string]string{"a": "x", "b": "v"}},
 			{writer: "me", body: config("a: x"), owners: []string{"me" + one}, data: map[string]string{"a": "x"}},
 		},
@@ -218,10 +218,10 @@ func TestApplyMergesListsByTheirKeys(t *testing.T) {
 	containers = got.Spec.Template.Spec.Containers
 	c := containers[slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "c" })]
 	if len(containers) != 2 || len(c.Ports) != 2 || c.Command != nil {
-		t.Errorf("what was wanted no more stayed: %+v", c)
+		t.Errorf("a field that is no longer wanted stayed: %+v", c)
 	}
 	if c.TerminationMessagePath != "/dev/termination-log" || got.Spec.Replicas == nil || *got.Spec.Replicas != 1 {
-		t.Errorf("the defaults are not there: %+v", got.Spec)
+		t.Errorf("the defaults are missing: %+v", got.Spec)
 	}
 	for _, entry := range owners(got) {
 		if strings.Contains(entry, "terminationMessagePath") || strings.Contains(entry, "f:replicas") {
@@ -257,7 +257,7 @@ func TestApplyIsRefused(t *testing.T) {
 		"another kind":        {name: "made", body: "apiVersion: v1\nkind: Secret\nmetadata: {name: made}", code: 400, says: "invalid object type: /v1, Kind=Secret"},
 		"another API version": {name: "made", body: "apiVersion: v2\nkind: ConfigMap\nmetadata: {name: made}", code: 400, says: "invalid object type: /v2, Kind=ConfigMap"},
 		"no kind":             {name: "made", body: "metadata: {name: made}", code: 400, says: "invalid object type: /, Kind="},
-		"what is not valid":   {name: "made", body: head + "metadata: {name: made}\ndata: {\"a b\": x}", code: 422, says: `data[a b]: Invalid value: "a b"`},
+		"an invalid key":      {name: "made", body: head + "metadata: {name: made}\ndata: {\"a b\": x}", code: 422, says: `data[a b]: Invalid value: "a b"`},
 		"no subresource":      {name: "made", subresource: "status", body: head + "metadata: {name: made}", code: 404, says: "not found"},
 	}
 	for name, c := range cases {
@@ -270,11 +270,11 @@ func TestApplyIsRefused(t *testing.T) {
 		})
 	}
 	if now := get[*corev1.ConfigMap](w, "default", "made"); now.ResourceVersion != made.ResourceVersion {
-		t.Error("what was refused was written")
+		t.Error("a refused apply was written")
 	}
-	// The status of nothing is not made.
+	// Applying the status of a missing object does not create it.
 	if _, err := apply[*appsv1.Deployment](w, "me", "none", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: none}\nstatus: {replicas: 1}", toStatus); !apierrors.IsNotFound(err) {
-		t.Errorf("the status of nothing was applied: %v", err)
+		t.Errorf("the status of a missing object was applied: %v", err)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestApplyingTheSameWritesNothing(t *testing.T) {
 	}
 }
 
-// TestAppliersOwnWhatTheyApplied lets many apply to one object at the same time.
+// TestAppliersOwnWhatTheyApplied lets many writers apply to one object at the same time.
 func TestAppliersOwnWhatTheyApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// BenchmarkWrites writes pods with and without a record of who owns their fields; the bytes are
-// those of a pod in etcd.
+// BenchmarkWrites writes pods with and without a record of field owners; the reported bytes are the
+// size of a pod in etcd.
 func BenchmarkWrites(b *testing.B) {
 	w := newWorld(b)
 	pods := resource[*corev1.Pod](w)

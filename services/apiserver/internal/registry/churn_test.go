@@ -18,8 +18,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// more makes further registries on the same etcd, each with a connection of its own, as further
-// apiservers would be.
+// more creates further registries on the same etcd, each with its own connection, like further
+// apiservers.
 func more(t *testing.T, w *world, n int) []*Registry {
 	t.Helper()
 	all := []*Registry{w.Registry}
@@ -51,7 +51,7 @@ type churner struct {
 	names    int
 }
 
-// fullness are the answers that a crowded range may give.
+// fullness reports whether an error is one that a crowded range may cause.
 func fullness(err error) bool {
 	for _, text := range []string{"range is full", "provided IP is already allocated", "provided port is already allocated"} {
 		if strings.Contains(err.Error(), text) {
@@ -77,7 +77,7 @@ func (c *churner) spec(s *corev1.ServiceSpec) {
 	}
 }
 
-// step makes one change; it gives what went wrong beyond what a crowded range may answer.
+// step makes one change and returns any error that a crowded range does not explain.
 func (c *churner) step(t *testing.T) error {
 	name := fmt.Sprintf("s%d", c.Intn(c.names))
 	var err error
@@ -107,7 +107,7 @@ func (c *churner) step(t *testing.T) error {
 			return s, nil
 		}, UpdateOptions{})
 		if apierrors.IsInvalid(err) && !fullness(err) {
-			err = nil // A change that a service of that type cannot have.
+			err = nil // A service of that type cannot have this change.
 		}
 	default:
 		_, _, err = c.services.Delete(t.Context(), "default", name, metav1.DeleteOptions{})
@@ -118,7 +118,7 @@ func (c *churner) step(t *testing.T) error {
 	return nil
 }
 
-// held gives every address and node port of all services with the services that have it.
+// held returns every address and node port in use, with the services that have it.
 func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32][]string, names []string) {
 	t.Helper()
 	list, err := resource[*corev1.Service](w).List(t.Context(), "", metav1.ListOptions{})
@@ -146,8 +146,9 @@ func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32]
 	return ips, nodePorts, names
 }
 
-// TestServicesNeverShare lets several apiservers give out a small range at once: nothing is ever
-// given twice, what is recorded is what services have, and nothing is left when they are gone.
+// TestServicesNeverShare lets several apiservers allocate from a small range at once: nothing is
+// ever allocated twice, the records match the services, and nothing is left when the services are
+// gone.
 func TestServicesNeverShare(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) {
@@ -193,14 +194,14 @@ func TestServicesNeverShare(t *testing.T) {
 	}
 	for _, port := range used {
 		if len(nodePorts[port]) == 0 {
-			t.Errorf("port %d is recorded, and nobody has it", port)
+			t.Errorf("port %d is recorded, but no service has it", port)
 		}
 	}
 	if len(used) != len(nodePorts) {
 		t.Errorf("%d ports are recorded, services have %d", len(used), len(nodePorts))
 	}
 	if len(names) < 10 {
-		t.Errorf("only %d services are left: the test says little", len(names))
+		t.Errorf("only %d services are left: the test proves little", len(names))
 	}
 	for _, name := range names {
 		if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
@@ -221,11 +222,12 @@ func TestServicesNeverShare(t *testing.T) {
 	}
 }
 
-// TestAFullRangeIsGivenOutWhole gives each of the last addresses to one of many that want them.
+// TestAFullRangeIsGivenOutWhole checks that many concurrent requests get every one of the last
+// addresses.
 func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) {
-		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/26")} // 62, one the kubernetes Service's.
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/26")} // 62 addresses, one of them the kubernetes Service's
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
 	registries := more(t, w, 2)
@@ -253,8 +255,8 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 	}
 }
 
-// TestPortsOfServices asks for ports of the range's lower part only: what is given out to others
-// comes from the upper one as long as there is something left.
+// TestPortsOfServices requests ports only from the lower part of the range: automatic allocation
+// uses the upper part while it has any left.
 func TestPortsOfServices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, dualConfig)
@@ -298,7 +300,7 @@ func TestPortsOfServices(t *testing.T) {
 	if got := get[*corev1.Service](w, "default", "local").Status.LoadBalancer.Ingress[0]; *got.IPMode != corev1.LoadBalancerIPModeVIP {
 		t.Errorf("the load balancer's address is %+v", got)
 	}
-	// A dry run says what would be refused, and takes nothing.
+	// A dry run reports what would be refused, and allocates nothing.
 	before, err := ports(t, w).Used(t.Context())
 	if err != nil {
 		t.Fatal(err)

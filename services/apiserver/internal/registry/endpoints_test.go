@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestEndpointsGoWithTheirService also when the service goes by its last finalizer, and not when
-// its deletion is only tried.
+// TestEndpointsGoWithTheirService checks that this also holds when the last finalizer is removed,
+// and that a dry run of the deletion changes nothing.
 func TestEndpointsGoWithTheirService(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, dualConfig)

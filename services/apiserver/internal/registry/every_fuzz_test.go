@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
-// immutable are the fields that no update of the samples may change, by kind; fields that may be set
-// once are set in none of the samples, and are not here.
+// immutable returns the fields that no update of the samples may change, by kind. Fields that may
+// be set once are set in none of the samples and are not listed.
 func immutable() map[string][]string {
 	return map[string][]string{
 		"PersistentVolume":          {"spec.hostPath", "spec.volumeMode"},
@@ -49,8 +49,9 @@ func immutable() map[string][]string {
 	}
 }
 
-// FuzzEveryPatch applies patches of the three kinds to a sample of every kind, as requests would: an
-// answer is an error of the API, or the object with all that an update may not change.
+// FuzzEveryPatch applies patches of the three kinds to a sample of every kind, as requests would.
+// The result must be an API error, or the object with every field intact that an update may not
+// change.
 func FuzzEveryPatch(f *testing.F) {
 	w := newWorld(f)
 	set, err := samples.New(w.table)
@@ -67,7 +68,7 @@ func FuzzEveryPatch(f *testing.F) {
 		if kind.Virtual {
 			continue
 		}
-		// Of kinds that are stored as another one each has a name of its own.
+		// Kinds that are stored as another kind get different names.
 		sample, which := set.Nth(kind, len(objects), "default"), uint8(len(objects))
 		for _, path := range fixed[kind.Kind] {
 			at := strings.Split(path, ".")
@@ -124,7 +125,7 @@ func fieldsOf(t *testing.T, obj scheme.Object) map[string]any {
 	return fields
 }
 
-// at gives the value at a path of names.
+// at returns the value at a path of names.
 func at(fields map[string]any, path string) any {
 	var value any = fields
 	for name := range strings.SplitSeq(path, ".") {

@@ -42,7 +42,7 @@ func setStatus[T scheme.Object](w *world, name string, change func(T)) T {
 	return updated
 }
 
-// newBudget creates a budget of the pods app=web with this status.
+// newBudget creates a budget for the pods app=web with this status.
 func newBudget(w *world, name string, status policyv1.PodDisruptionBudgetStatus, change ...func(*policyv1.PodDisruptionBudgetSpec)) {
 	w.t.Helper()
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -59,7 +59,7 @@ func evict(w *world, name string, opts *metav1.DeleteOptions) error {
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}, DeleteOptions: opts}, metav1.CreateOptions{})
 }
 
-// TestEviction is the table of Kubernetes' rules.
+// TestEviction covers the table of Kubernetes' rules.
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -88,7 +88,7 @@ func TestEviction(t *testing.T) {
 		change  func(*corev1.Pod)
 		spec    func(*policyv1.PodDisruptionBudgetSpec)
 		status  *policyv1.PodDisruptionBudgetStatus // no budget if nil
-		cause   string                              // "" means that it is evicted
+		cause   string                              // "" means that the pod is evicted
 		retry   int32
 		left    int32
 	}{
@@ -97,15 +97,15 @@ func TestEviction(t *testing.T) {
 		"the last":               {status: new(allows(1)), left: 0},
 		"none left":              {status: new(allows(0)), cause: needs},
 		"status behind":          {status: &policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 5}, cause: processed, retry: 10, left: 5},
-		"ended well":             {status: new(allows(0)), change: phase(corev1.PodSucceeded)},
-		"ended badly":            {status: new(allows(0)), change: phase(corev1.PodFailed)},
-		"not begun":              {status: new(allows(0)), change: phase(corev1.PodPending)},
+		"succeeded":              {status: new(allows(0)), change: phase(corev1.PodSucceeded)},
+		"failed":                 {status: new(allows(0)), change: phase(corev1.PodFailed)},
+		"pending":                {status: new(allows(0)), change: phase(corev1.PodPending)},
 		"unready, enough others": {unready: true, status: new(allows(0))},
 		"unready, too few others": {
 			unready: true, status: &policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 1, DesiredHealthy: 2},
 			cause: "The disruption budget b needs 2 healthy pods and has 1 currently",
 		},
-		"unready, nobody wanted": {
+		"unready, none wanted": {
 			unready: true, status: &policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1}, cause: "The disruption budget b needs 0 healthy pods and has 0 currently",
 		},
 		"unready, always": {
@@ -119,7 +119,7 @@ func TestEviction(t *testing.T) {
 		"told why": {
 			status: new(failed("Rocket", 5)), cause: "The disruption budget b does not allow evicting pods currently (Rocket): no luck",
 		},
-		"not told why": {
+		"no reason given": {
 			status: &policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 5, DesiredHealthy: 2},
 			cause:  "The disruption budget b does not allow evicting pods currently",
 		},
@@ -218,7 +218,7 @@ func TestEvictionRequests(t *testing.T) {
 	if err := evict(w, "p", &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
-	// Nothing of that has changed anything.
+	// None of these requests has changed anything.
 	got, err := resource[*policyv1.PodDisruptionBudget](w).Get(t.Context(), "default", "b")
 	if err != nil || got.(*policyv1.PodDisruptionBudget).Status.DisruptionsAllowed != 3 {
 		t.Errorf("the budget is %+v, %v", got, err)
@@ -251,7 +251,7 @@ func TestEvictionRequests(t *testing.T) {
 	}
 }
 
-// TestConcurrentEvictionsKeepTheBudget evicts every pod at once, while others write to the
+// TestConcurrentEvictionsKeepTheBudget evicts every pod at once, while other writers change the
 // budget.
 func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 	t.Parallel()
@@ -301,8 +301,8 @@ func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 	}
 }
 
-// TestConcurrentEvictionOfUnreadyPods evicts a pod that is not charged many times at once: who
-// finds it changed is told to come again.
+// TestConcurrentEvictionOfUnreadyPods evicts a pod that is not charged many times at once: an
+// attempt that finds it changed is answered with a retry.
 func TestConcurrentEvictionOfUnreadyPods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -27,14 +27,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// thief sees the transactions of writes, and takes the lease away right before one of them.
+// thief observes the transactions of writes, and takes the lease away right before one of them.
 type thief struct {
 	steal func()
 
 	mu     sync.Mutex
 	at     int // before which transaction; 0 for none
 	seen   int
-	fenced []bool // of each transaction since the theft
+	fenced []bool // for each transaction since the theft
 }
 
 func (th *thief) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -70,7 +70,7 @@ func (th *thief) end() (seen int, fenced []bool) {
 	return th.seen, th.fenced
 }
 
-// watched is a further registry on w's etcd, whose transactions a thief sees.
+// watched returns another registry on w's etcd, whose transactions a thief observes.
 func watched(w *world, th *thief) *world {
 	s, err := store.Open(w.t.Context(), store.Config{
 		Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table,
@@ -99,7 +99,7 @@ func watched(w *world, th *thief) *world {
 	return &world{Registry: r, t: w.t, table: w.table, etcd: w.etcd}
 }
 
-// operation is one request that writes; prepare makes what it needs, by name.
+// operation is one request that writes; prepare creates what it needs, by name.
 type operation struct {
 	prepare func(w *world, name string)
 	do      func(ctx context.Context, w *world, name string) error
@@ -189,9 +189,9 @@ func operations() map[string]operation {
 	}
 }
 
-// TestLeaseIsLostBeforeEachTransaction makes every request that writes, each time with the lease
-// taken away right before another one of its transactions. The first that is fenced after that is
-// the last, the request is refused, and what it had begun is given back.
+// TestLeaseIsLostBeforeEachTransaction makes every request that writes, each time losing the lease
+// right before a different transaction. The first fenced transaction after that must be the last,
+// the request must be refused, and what it had allocated must be released.
 func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
 	t.Parallel()
 	th := &thief{}
@@ -221,7 +221,7 @@ func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
 			number++
 			name := fmt.Sprint("o", number)
 			op.prepare(w, name)
-			// Both registries know what is there by now.
+			// Wait until both registries know all existing objects.
 			if err := hooked.config.Feeds.Of(scheme.For[*corev1.Pod](w.table)).WaitFor(t.Context(), must(w.config.Store.Revision(t.Context()))); err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +236,7 @@ func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
 		}
 		transactions, _, err := run(0)
 		if err != nil || transactions == 0 {
-			t.Errorf("%s, by who leads: %v after %d transactions", what, err, transactions)
+			t.Errorf("%s, by the leader: %v after %d transactions", what, err, transactions)
 			continue
 		}
 		for at := 1; at <= transactions; at++ {

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// following is a running watch that keeps what it is sent in a channel.
+// following is a running watch that sends its events to a channel.
 type following struct {
 	results chan watch.Event
 	cancel  context.CancelFunc
 	ended   chan struct{}
 }
 
-// run runs an opened watch until Stop.
+// run runs an open watch until Stop.
 func run(t *testing.T, w *Watch) *following {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

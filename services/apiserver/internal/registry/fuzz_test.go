@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// fuzzed creates an object each of the kinds that are fuzzed, all named x.
+// fuzzed creates one object of each fuzzed kind, all named x.
 func fuzzed(w *world) []scheme.Object {
 	immutable := true
 	return []scheme.Object{
@@ -27,9 +27,9 @@ func fuzzed(w *world) []scheme.Object {
 	}
 }
 
-// FuzzPatchedObject applies patches of the three kinds to a pod, a deployment, a service, a
-// secret that may not change and a node, as a request would, and checks that what is the
-// system's and what may not change stays.
+// FuzzPatchedObject applies patches of the three kinds to a pod, a deployment, a service, an
+// immutable secret and a node, as a request would. It checks that immutable fields and the system's
+// fields stay.
 func FuzzPatchedObject(f *testing.F) {
 	for i, body := range []string{
 		`{"metadata":{"uid":"x","creationTimestamp":null,"generation":7}}`,
@@ -69,8 +69,8 @@ func FuzzPatchedObject(f *testing.F) {
 	})
 }
 
-// patched gives an object before and after a patch of it, or of its status, was tried; after is nil
-// when it was refused, which must be an error of the API and not the server's.
+// patched returns an object before and after an attempted patch of it, or of its status. after is
+// nil if the patch was refused, which must be an API error and not an internal one.
 func (w *world) patched(t *testing.T, object scheme.Object, status bool, parsed *patch.Patch, body string) (before, after scheme.Object, subresource string) {
 	t.Helper()
 	kind := w.table.KindOf(object)
@@ -95,7 +95,7 @@ func (w *world) patched(t *testing.T, object scheme.Object, status bool, parsed 
 	return before, after, subresource
 }
 
-// checkKept checks that an update, if it was accepted, left what it may not change.
+// checkKept checks that an accepted update left the fields that it may not change.
 func checkKept(t *testing.T, body string, before, after scheme.Object) {
 	t.Helper()
 	created := before.GetCreationTimestamp()
@@ -145,8 +145,8 @@ func checkKept(t *testing.T, body string, before, after scheme.Object) {
 	}
 }
 
-// FuzzSelection reads selectors, and checks that one that is accepted means the same when its
-// own text is read.
+// FuzzSelection parses selectors, and checks that the text of an accepted selector has the same
+// meaning when it is parsed again.
 func FuzzSelection(f *testing.F) {
 	for _, labels := range []string{"", "a=b", "a in (b,c),!d", "a notin (b)", "a>1", "a==b,", "a in (", "!", "a/b/c=d", "-=x"} {
 		for _, fields := range []string{"", "metadata.name=x", "spec.nodeName!=n,status.phase=Running", "a", `metadata.name=\`, `metadata.name=a\,b`} {
@@ -174,7 +174,7 @@ func FuzzSelection(f *testing.F) {
 		if s.matches(pod) != again.matches(pod) {
 			t.Errorf("%q, %q selects otherwise than %q, %q", labels, selector, s.labels, s.fields)
 		}
-		// A narrower view must hold all that is selected.
+		// A narrower view must contain everything that is selected.
 		if s.matches(pod) && (s.view.Name != "" && s.view.Name != pod.Name || s.view.Scope != "" && s.view.Scope != kind.ScopeOf(pod)) {
 			t.Errorf("%q, %q selects %s, which is not in its view %+v", labels, selector, pod.Name, s.view)
 		}

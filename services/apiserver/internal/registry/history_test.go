@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// TestHistoryOfReads: each way to list and watch says of which history it is, and a watch does not
-// outlive its history.
+// TestHistoryOfReads checks that each kind of list and watch names its history, and that a watch
+// does not outlive its history.
 func TestHistoryOfReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,7 +44,7 @@ func TestHistoryOfReads(t *testing.T) {
 			"exactly, but one is to come": read(metav1.ListOptions{Limit: 1, ResourceVersion: at, ResourceVersionMatch: metav1.ResourceVersionMatchExact}),
 		} {
 			if listing.History != want {
-				t.Errorf("%s: it is of %v, etcd is in %v", name, listing.History, want)
+				t.Errorf("%s: the history is %v, etcd's is %v", name, listing.History, want)
 			}
 		}
 		for name, opts := range map[string]metav1.ListOptions{
@@ -56,7 +56,7 @@ func TestHistoryOfReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			if watch.History() != want {
-				t.Errorf("a watch, %s: it is of %v, etcd is in %v", name, watch.History(), want)
+				t.Errorf("a watch, %s: the history is %v, etcd's is %v", name, watch.History(), want)
 			}
 			watch.Stop()
 		}
@@ -72,7 +72,7 @@ func TestHistoryOfReads(t *testing.T) {
 	}
 	defer failed.Stop()
 	if failed.failed != nil && failed.History() != (store.History{}) {
-		t.Errorf("a watch that only tells of an error is of %v", failed.History())
+		t.Errorf("a watch that only reports an error has the history %v", failed.History())
 	}
 
 	watching := follow(t, configs, "default", metav1.ListOptions{})
@@ -88,7 +88,7 @@ func TestHistoryOfReads(t *testing.T) {
 			ended = true
 		case <-watching.ResultChan():
 		case <-timeout:
-			t.Fatal("the watch goes on in a history that is over")
+			t.Fatal("the watch continues in a history that is over")
 		}
 	}
 	for w.config.Feeds.Of(configs.stored).History() != renewed {

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
-// TestReviewsHaveNoResource keeps questions out of the registry.
+// TestReviewsHaveNoResource checks that virtual kinds have no resource in the registry.
 func TestReviewsHaveNoResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -29,7 +29,7 @@ func TestReviewsHaveNoResource(t *testing.T) {
 	}
 }
 
-// TestSystemPriorityClasses finds what Kubernetes always has.
+// TestSystemPriorityClasses checks the classes that Kubernetes always has.
 func TestSystemPriorityClasses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,8 +57,8 @@ func TestCertificateRequestsNoteTheRequester(t *testing.T) {
 	}
 }
 
-// TestPutsOfNewKinds creates by PUT what Kubernetes creates so, and demands the resourceVersion
-// that Kubernetes demands.
+// TestPutsOfNewKinds creates by PUT the kinds for which Kubernetes allows that, and requires the
+// resourceVersion where Kubernetes does.
 func TestPutsOfNewKinds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,8 +94,8 @@ func TestPutsOfNewKinds(t *testing.T) {
 	}
 }
 
-// TestConfigurationOfTheApiserver finds the objects by which Kubernetes' apiserver tells of itself,
-// which come back when they are deleted.
+// TestConfigurationOfTheApiserver checks the objects with which Kubernetes' apiserver describes
+// itself, which come back when they are deleted.
 func TestConfigurationOfTheApiserver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -29,7 +29,7 @@ func createBy[T scheme.Object](w *world, writer string, obj T) T {
 	return created.(T)
 }
 
-// updateBy changes a copy of the present object.
+// updateBy changes a copy of the current object.
 func updateBy[T scheme.Object](w *world, writer, name, subresource string, change func(T)) T {
 	w.t.Helper()
 	updated, err := resource[T](w).Update(w.t.Context(), "default", name, func(current scheme.Object) (scheme.Object, error) {
@@ -66,11 +66,11 @@ func TestWritersOwnWhatTheyWrote(t *testing.T) {
 	if same.ResourceVersion != got.ResourceVersion || len(same.ManagedFields) != 2 {
 		t.Errorf("an update of nothing without owners made version %s of %s, owned by %q", same.ResourceVersion, got.ResourceVersion, owners(same))
 	}
-	t.Run("who does not know of owners keeps them", func(t *testing.T) {
+	t.Run("an update without owners keeps them", func(t *testing.T) {
 		kept := updateBy(w, "me", "m", "", func(m *corev1.ConfigMap) { m.ManagedFields = nil; m.Data["a"] = "d" })
 		wantOwners(t, kept, `me Update {"f:data":{".":{},"f:a":{}}}`)
 	})
-	t.Run("what cannot be read is dropped", func(t *testing.T) {
+	t.Run("an invalid record is dropped", func(t *testing.T) {
 		kept := updateBy(w, "me", "m", "", func(m *corev1.ConfigMap) { m.ManagedFields[0].Operation = "Steal"; m.Data["a"] = "e" })
 		wantOwners(t, kept, `me Update {"f:data":{".":{},"f:a":{}}}`)
 	})
@@ -86,7 +86,8 @@ func TestWritersOwnWhatTheyWrote(t *testing.T) {
 			if none.ManagedFields != nil {
 				t.Errorf("owned by %q", owners(none))
 			}
-			// Who has no owners gets none by an update, and by an apply the owner of what there was.
+			// An object without owners gets none by an update. An apply records an owner of the
+			// existing fields.
 			none = updateBy(w, "me", object, "", func(m *corev1.ConfigMap) { m.Data["b"] = "c" })
 			wantOwners(t, none)
 			got, err := apply[*corev1.ConfigMap](w, "you", object, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+object+"}\ndata: {c: d}\n")
@@ -184,7 +185,7 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `conflict with "scaler" with subresource "scale" using apps/v1`) {
 		t.Errorf("applied against the scaler: %v", err)
 	}
-	// Who leaves the replicas out leaves them to the scaler.
+	// Without replicas in the configuration, the scaler keeps them.
 	got, err = apply[*appsv1.Deployment](w, "me", "web", strings.Replace(text, "  replicas: 2\n", "", 1))
 	if err != nil || *got.Spec.Replicas != 3 || !slices.Contains(owners(got), scaler) {
 		t.Fatalf("applied without replicas: %v, %q", err, owners(got))
@@ -199,7 +200,7 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 	}
 }
 
-// TestKubectlTakesOverWhatItApplied goes from client-side apply to server-side apply, and back.
+// TestKubectlTakesOverWhatItApplied switches from client-side apply to server-side apply, and back.
 func TestKubectlTakesOverWhatItApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -217,7 +218,7 @@ func TestKubectlTakesOverWhatItApplied(t *testing.T) {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: " + value + "}\n"
 	}
 	if _, err := apply[*corev1.ConfigMap](w, "another", "m", config("c")); err == nil {
-		t.Error("another than kubectl takes over what kubectl applied")
+		t.Error("a writer other than kubectl takes over what kubectl applied")
 	}
 	got, err := apply[*corev1.ConfigMap](w, "kubectl", "m", config("c"))
 	if err != nil {
@@ -229,7 +230,7 @@ func TestKubectlTakesOverWhatItApplied(t *testing.T) {
 	if list := owners(got); len(list) != 2 || list[0] != `kubectl Apply {"f:data":{"f:a":{}}}` {
 		t.Errorf("owned by %q", list)
 	}
-	// What somebody has changed since kubectl applied it is not kubectl's.
+	// Fields that another writer has changed since kubectl applied them are not kubectl's.
 	updateBy(w, "you", "m", "", func(m *corev1.ConfigMap) { m.Data["a"] = "d" })
 	if _, err := apply[*corev1.ConfigMap](w, "kubectl", "m", config("e")); err == nil || !strings.Contains(err.Error(), `conflict with "you" using v1`) {
 		t.Errorf("kubectl applied over you: %v", err)
@@ -252,7 +253,7 @@ func TestAVersionsOwnersStayThroughAnother(t *testing.T) {
 	if i := slices.IndexFunc(old.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == "me" }); old.ManagedFields[i].APIVersion != "events.k8s.io/v1" {
 		t.Errorf("my version is %s", old.ManagedFields[i].APIVersion)
 	}
-	// In the new version the count has another name; its owner loses it all the same.
+	// In the new version the count has another name; its owner still loses it.
 	got = updateBy(w, "they", "e", "", func(e *eventsv1.Event) { e.DeprecatedCount = 3 })
 	if list := owners(got); len(list) != 3 || strings.Contains(list[2], "f:count") || list[1] != `they Update {"f:deprecatedCount":{}}` {
 		t.Errorf("owned by %q", list)
@@ -270,7 +271,7 @@ func TestBindingsHaveNoOwner(t *testing.T) {
 	}
 	got := get[*corev1.Pod](w, "default", "web")
 	wantOwners(t, got, owners(made)...)
-	// Nor has what admission adds.
+	// Fields added by admission have no owner either.
 	if strings.Contains(owners(got)[0], "kube-api-access") || strings.Contains(owners(got)[0], "f:tolerations") {
 		t.Errorf("owned by %q", owners(got))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// fields are what random patches change: what the system owns, what is immutable, and what
-// may be changed.
+// patchable returns the fields that random patches change: the system's, immutable ones, and ones
+// that may be changed.
 func patchable() []string {
 	return []string{
 		"metadata.uid", "metadata.creationTimestamp", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds",
@@ -36,7 +36,7 @@ func patchValue() *rapid.Generator[any] {
 	)
 }
 
-// drawPatch makes a merge patch of a few fields.
+// drawPatch draws a merge patch of a few fields.
 func drawPatch(t *rapid.T) []byte {
 	patch := map[string]any{}
 	for range rapid.IntRange(1, 3).Draw(t, "count") {
@@ -97,7 +97,7 @@ func TestNoPatchChangesWhatIsTheSystems(t *testing.T) {
 			return obj, nil
 		}, UpdateOptions{Subresource: subresource})
 		if err != nil && apierrors.ReasonForError(err) == "" {
-			rt.Fatalf("%s gives no API error: %v", patch, err)
+			rt.Fatalf("%s returns an error that is not an API error: %v", patch, err)
 		}
 		after, getErr := resource.Get(t.Context(), "default", "x")
 		if getErr != nil {

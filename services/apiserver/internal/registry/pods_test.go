@@ -181,8 +181,8 @@ func TestPodUpdateMayChangeLittle(t *testing.T) {
 	}
 }
 
-// TestPodThatAnotherRemovesFirst deletes a pod that has ended: it is marked and removed, and its
-// node agent, which saw the mark, may remove it in between.
+// TestPodThatAnotherRemovesFirst deletes a pod that has ended: the apiserver marks and removes it.
+// The node agent, which sees the mark, may remove the pod in between.
 func TestPodThatAnotherRemovesFirst(t *testing.T) {
 	t.Parallel()
 	for name, between := range map[string]func(w *world, pod *corev1.Pod){
@@ -225,7 +225,7 @@ func TestPodThatAnotherRemovesFirst(t *testing.T) {
 				t.Errorf("deleting gave %v, gone %v, error %v", obj, gone, err)
 			}
 			if removals == 0 {
-				t.Error("nothing was removed in between: the test tests nothing")
+				t.Error("nothing was removed in between: the test proves nothing")
 			}
 			if _, _, err := pods.Delete(t.Context(), "default", "p", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("deleting it again: %v, want NotFound", err)

@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// amounts reads "cpu", "1", "memory", "2Gi", ...
+// amounts parses "cpu", "1", "memory", "2Gi", ...
 func amounts(list ...string) corev1.ResourceList {
 	r := corev1.ResourceList{}
 	for i := 0; i < len(list); i += 2 {
@@ -31,7 +31,7 @@ func amounts(list ...string) corev1.ResourceList {
 	return r
 }
 
-// limit makes a quota that its controller has seen: nothing is used.
+// limit creates a quota that its controller has seen, with nothing used.
 func limit(w *world, namespace, name string, hard corev1.ResourceList) {
 	w.t.Helper()
 	create(w, namespace, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}})
@@ -46,7 +46,7 @@ func limit(w *world, namespace, name string, hard corev1.ResourceList) {
 	}
 }
 
-// another is a further registry on w's etcd, as a second apiserver has it.
+// another returns a further registry on w's etcd, like a second apiserver.
 func another(w *world) *world {
 	w.t.Helper()
 	s, err := store.Open(w.t.Context(), store.Config{Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table})
@@ -80,7 +80,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); !done(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 		<-tick.C
 	}
@@ -91,7 +91,7 @@ func account(w *world, namespace string) {
 	create(w, namespace, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 }
 
-// tally is what the objects of a namespace use, as the controller would count it.
+// tally returns what the objects of a namespace use, as the controller would count it.
 func tally(w *world, q *corev1.ResourceQuota) corev1.ResourceList {
 	w.t.Helper()
 	sum := corev1.ResourceList{}
@@ -118,7 +118,7 @@ func tally(w *world, q *corev1.ResourceQuota) corev1.ResourceList {
 	return sum
 }
 
-// random makes an object of a random kind and size.
+// random returns an object of a random kind and size.
 func random(i int) scheme.Object {
 	meta := metav1.ObjectMeta{Name: fmt.Sprintf("o-%d", i)}
 	if rand.IntN(2) == 0 {
@@ -143,8 +143,8 @@ func random(i int) scheme.Object {
 }
 
 // TestQuotasAreNeverPassed has three apiservers create 1,000 random objects at once in three
-// namespaces with quotas. None may be passed at any revision, and what they say is used must be
-// what is there.
+// namespaces with quotas. No quota may be exceeded at any revision, and the recorded usage must
+// match the existing objects.
 func TestQuotasAreNeverPassed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -200,7 +200,7 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 				other := worlds[rand.IntN(len(worlds))]
 				var opts metav1.CreateOptions
 				if i%20 == 0 {
-					opts.DryRun = []string{metav1.DryRunAll} // It must charge nothing.
+					opts.DryRun = []string{metav1.DryRunAll} // A dry run must charge nothing.
 				}
 				_, err := other.Resource(w.table.KindOf(obj)).Create(t.Context(), namespaces[rand.IntN(3)], obj, opts)
 				switch {
@@ -217,7 +217,7 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 	workers.Wait()
 	t.Logf("%d were allowed, %d refused", allowed.Load(), refused.Load())
 	if allowed.Load() < 150 || refused.Load() < 150 {
-		t.Error("that proves little")
+		t.Error("too few creates were allowed or refused: the test proves little")
 	}
 	watcher.Stop()
 	stop()
@@ -232,8 +232,9 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 			q := obj.(*corev1.ResourceQuota)
 			there := tally(w, q)
 			for name, used := range q.Status.Used {
-				// What one quota was charged and another then refused may stay charged if several
-				// apiservers wrote the first, until the controller counts anew. Never less.
+				// If several apiservers wrote the first quota, its charge for an object that
+				// another quota then refused may stay until the controller counts again. The usage
+				// is never too low.
 				if value := there[name]; used.Cmp(value) < 0 || len(page.Objects) == 1 && used.Cmp(value) > 0 {
 					t.Errorf("%s/%s says that %s of %s are used, but %s are", q.Namespace, q.Name, used.String(), name, value.String())
 				}

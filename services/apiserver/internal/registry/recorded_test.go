@@ -24,10 +24,10 @@ func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
 		q.Status.Hard = q.Spec.Hard
 		q.Status.Used = corev1.ResourceList{"count/configmaps": resourcequantity.MustParse("0")}
 	})
-	// What is created before the watch cache has the quota is not counted by it.
+	// The quota does not count objects created before the watch cache has it.
 	const counts = `kube-apiserver Update status {"f:status":{"f:used":{"f:count/configmaps":{}}}}`
 	tries := 0
-	eventually(t, "the quota to be owned by who counts", func() bool {
+	eventually(t, "the quota to be owned by the apiserver", func() bool {
 		tries++
 		createBy(w, "me", newConfigMap(fmt.Sprint("counted-", tries)))
 		return slices.Contains(owners(get[*corev1.ResourceQuota](w, "default", "q")), counts)
@@ -57,7 +57,7 @@ func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
 	}
 }
 
-// TestOwnersGiveWayToSize writes an object that etcd takes only without the record of its owners.
+// TestOwnersGiveWayToSize writes an object that etcd accepts only without the record of its owners.
 func TestOwnersGiveWayToSize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

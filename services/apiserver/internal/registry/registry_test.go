@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a registry on an etcd of its own.
+// world is a registry on its own etcd.
 type world struct {
 	*Registry
 	t     testing.TB
@@ -26,14 +26,14 @@ type world struct {
 	etcd  *etcdtest.Server
 }
 
-// newWorld starts etcd, the feeds and a registry, with the system's namespaces and the default
+// newWorld starts etcd, the feeds and a registry, with the system namespaces and the default
 // service account in "default".
 func newWorld(t testing.TB, change ...func(*Config)) *world {
 	t.Helper()
 	return newWorldOn(t, etcdtest.Start(t), feed.Config{}, change...)
 }
 
-// newWorldOn is newWorld on a running etcd, with feeds of a configuration.
+// newWorldOn is newWorld on a running etcd, with the given feed configuration.
 func newWorldOn(t testing.TB, etcd *etcdtest.Server, feedConfig feed.Config, change ...func(*Config)) *world {
 	t.Helper()
 	table := scheme.New()
@@ -89,7 +89,7 @@ func create[T scheme.Object](w *world, namespace string, obj T) T {
 	return created.(T)
 }
 
-// update changes a copy of the present object.
+// update changes a copy of the current object.
 func update[T scheme.Object](w *world, namespace, name, subresource string, change func(T)) (T, error) {
 	w.t.Helper()
 	updated, err := resource[T](w).Update(w.t.Context(), namespace, name, func(current scheme.Object) (scheme.Object, error) {

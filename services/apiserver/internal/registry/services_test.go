@@ -57,7 +57,7 @@ func TestBootstrap(t *testing.T) {
 func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// The address is recorded, the Service was never written.
+	// The address is recorded, but the Service was never written.
 	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
 	if err := w.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestApiserversStartTogether(t *testing.T) {
 	}
 }
 
-// ports is another allocator of the same ports: what counts is in etcd.
+// ports returns another allocator of the same ports: the state is in etcd.
 func ports(t *testing.T, w *world) *allocate.Ports {
 	t.Helper()
 	p, err := allocate.NewPorts(w.config.Store, w.config.NodePorts)
@@ -175,7 +175,7 @@ func TestServiceTypes(t *testing.T) {
 func TestAddressesAreExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) {
-		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27")} // 30 addresses, one of them the kubernetes Service's.
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27")} // 30 addresses, one of them the kubernetes Service's
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
 	services := resource[*corev1.Service](w)
@@ -313,13 +313,13 @@ func TestNewNodesAreTaintedUntilReady(t *testing.T) {
 		t.Errorf("the taints are %+v", node.Spec.Taints)
 	}
 	if cpu := node.Status.Allocatable["cpu"]; cpu.String() != "4" {
-		t.Errorf("it can allocate %v", node.Status.Allocatable)
+		t.Errorf("the allocatable resources are %v", node.Status.Allocatable)
 	}
 	got, err := update(w, "", "n1", "status", func(n *corev1.Node) {
 		n.Spec.Taints, n.Status.NodeInfo.KubeletVersion = nil, "v1"
 	})
 	if err != nil || len(got.Spec.Taints) != 1 || got.Status.NodeInfo.KubeletVersion != "v1" {
-		t.Errorf("its status: %v, %+v", err, got)
+		t.Errorf("the node's status: %v, %+v", err, got)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestSecretsAndConfigMaps(t *testing.T) {
 	}
 	_, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Data["a"] = "z" })
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "data: Forbidden: field is immutable when `immutable` is set") {
-		t.Errorf("changing what is immutable: %v", err)
+		t.Errorf("changing an immutable ConfigMap: %v", err)
 	}
 	big := newConfigMap("big")
 	big.Data["a"] = strings.Repeat("x", 1<<20+1)

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 )
 
-// dualConfig is a cluster with both address families.
+// dualConfig configures a cluster with both address families.
 func dualConfig(c *Config) {
 	c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24"), netip.MustParsePrefix("fd00:7::/112")}
 	c.NodePorts = allocate.PortRange{First: 30000, Last: 30099}
@@ -32,7 +32,7 @@ func inRange(t *testing.T, prefix string, addresses ...string) {
 	}
 }
 
-// recorded are the addresses that etcd says are in use.
+// recorded returns the addresses that are in use according to etcd.
 func recorded(t *testing.T, w *world) []string {
 	t.Helper()
 	var all []string
@@ -65,7 +65,8 @@ func TestFamiliesOfServices(t *testing.T) {
 		{"require six first", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy, s.IPFamilies = require, six }, *require, reverse},
 		{"require, one address", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy, s.ClusterIP = require, "fd00:7::43" }, *require, reverse},
 		{"two addresses", func(s *corev1.ServiceSpec) {
-			// From the ranges' lower parts: those before have random ones of the upper.
+			// from the lower parts of the ranges: the services above have random addresses of the
+			// upper parts
 			s.IPFamilyPolicy, s.ClusterIP, s.ClusterIPs = prefer, "10.7.0.14", []string{"10.7.0.14", "fd00:7::44"}
 		}, *prefer, both},
 		{"headless", func(s *corev1.ServiceSpec) { s.ClusterIP, s.Selector = "None", map[string]string{"a": "b"} }, *single, four},
@@ -84,7 +85,7 @@ func TestFamiliesOfServices(t *testing.T) {
 			before := recorded(t, w)
 			spec := create(w, "default", s).Spec
 			if *spec.IPFamilyPolicy != tc.policy || !slices.Equal(spec.IPFamilies, tc.families) {
-				t.Errorf("it is %s with %v, want %s with %v", *spec.IPFamilyPolicy, spec.IPFamilies, tc.policy, tc.families)
+				t.Errorf("the service is %s with %v, want %s with %v", *spec.IPFamilyPolicy, spec.IPFamilies, tc.policy, tc.families)
 			}
 			if headless := spec.ClusterIP == "None"; headless {
 				if !slices.Equal(spec.ClusterIPs, []string{"None"}) {
@@ -213,8 +214,8 @@ func TestServicesChangeTheirFamilies(t *testing.T) {
 	}
 }
 
-// TestPreferDualStackStaysSingle keeps a service that prefers two families as it is when its
-// cluster gets the second one.
+// TestPreferDualStackStaysSingle checks that a service that prefers two families stays single-stack
+// when its cluster gets the second one.
 func TestPreferDualStackStaysSingle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *Config) { dualConfig(c); c.ServiceCIDRs = c.ServiceCIDRs[:1] })
@@ -234,11 +235,11 @@ func TestPreferDualStackStaysSingle(t *testing.T) {
 	}
 	s, err := update(w, "default", "s", "", func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} })
 	if err != nil || len(s.Spec.ClusterIPs) != 1 || len(s.Spec.IPFamilies) != 1 {
-		t.Errorf("after another change it is %+v: %v", s, err)
+		t.Errorf("after another change the service is %+v: %v", s, err)
 	}
 	s, err = update(w, "default", "s", "", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack) })
 	if err != nil || len(s.Spec.ClusterIPs) != 2 {
-		t.Errorf("when it says so it is %+v: %v", s, err)
+		t.Errorf("after its own request the service is %+v: %v", s, err)
 	}
 }
 
@@ -247,12 +248,13 @@ func TestDefaultRange(t *testing.T) {
 	w := newWorld(t, dualConfig)
 	cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
 	if ready := meta.FindStatusCondition(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady); ready == nil || ready.Status != metav1.ConditionTrue || ready.Message != "Kubernetes default Service CIDR is ready" {
-		t.Errorf("its conditions are %+v", cidr.Status.Conditions)
+		t.Errorf("the range's conditions are %+v", cidr.Status.Conditions)
 	}
 	if cidr.Generation != 0 || !slices.Equal(cidr.Spec.CIDRs, []string{"10.7.0.0/24", "fd00:7::/112"}) {
-		t.Errorf("it is %+v", cidr)
+		t.Errorf("the range is %+v", cidr)
 	}
-	// Another apiserver with other ranges leaves it alone, and so does one that is told that it is not ready.
+	// An apiserver with other ranges leaves it alone, and so does one that sees that it is not
+	// ready.
 	other := w.config
 	other.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/25")}
 	r, err := New(other)
@@ -270,7 +272,7 @@ func TestDefaultRange(t *testing.T) {
 	}
 	after := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
 	if !slices.Equal(after.Spec.CIDRs, cidr.Spec.CIDRs) || !meta.IsStatusConditionFalse(after.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
-		t.Errorf("it became %+v", after)
+		t.Errorf("the range became %+v", after)
 	}
 	for name, ranges := range map[string][]string{"one family": {"10.0.0.0/24", "10.1.0.0/24"}, "three": {"10.0.0.0/24", "fd00::/112", "fd01::/112"}, "too small": {"10.0.0.0/31"}} {
 		config := Config{Table: w.table, Store: w.config.Store, Feeds: w.config.Feeds}
@@ -297,7 +299,8 @@ func TestFurtherRanges(t *testing.T) {
 		}
 	}
 	fails(newService("x"), "failed to allocate a serviceIP: range is full")
-	// From the range's lower part: another gets a random one of the upper.
+	// From the lower part of the range: automatic allocation uses a random address of the upper
+	// part.
 	chosen := newService("chosen", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.8.0.9" })
 	fails(chosen, "failed to allocate IP 10.8.0.9: the provided network does not match the current range")
 	create(w, "", &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more", Finalizers: []string{"example.com/hold"}}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.8.0.0/24"}}})
@@ -313,7 +316,8 @@ func TestFurtherRanges(t *testing.T) {
 	inRange(t, "10.7.0.0/30", create(w, "default", newService("y")).Spec.ClusterIP)
 }
 
-// TestCreationWarnings warns the client that creates, and not the one that updates.
+// TestCreationWarnings checks that a client that creates gets the warnings, and one that updates
+// does not.
 func TestCreationWarnings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

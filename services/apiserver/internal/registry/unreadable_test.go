@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// breaker lets the user "breaker" delete what cannot be read.
+// breaker allows the user "breaker" to delete objects that cannot be read.
 type breaker struct{}
 
 func (breaker) Authorize(_ context.Context, user authn.User, a authz.Attributes) (authz.Decision, string, error) {
@@ -25,13 +25,13 @@ func (breaker) Authorize(_ context.Context, user authn.User, a authz.Attributes)
 	return authz.NoOpinion, "no rule", nil
 }
 
-// TestUnreadableValues holds that a value which cannot be read hides nothing but itself, that
-// asking for it says what is wrong, and how it is removed.
+// TestUnreadableValues checks that an unreadable value hides nothing but itself, that reading it
+// reports what is wrong, and how it is removed.
 func TestUnreadableValues(t *testing.T) {
 	t.Parallel()
 	const key = "/registry/configmaps/default/bad"
 	etcd := etcdtest.Start(t)
-	// One is there when the feed starts, one comes later.
+	// One value exists when the feed starts; the other comes later.
 	etcd.Put(t, map[string]string{key: "k8s\x00rubbish"})
 	w := newWorldOn(t, etcd, feed.Config{}, func(c *Config) { c.Authorizer = breaker{} })
 	maps := resource[*corev1.ConfigMap](w)
@@ -80,10 +80,10 @@ func TestUnreadableValues(t *testing.T) {
 	}{
 		{"without the option", "bad", as, metav1.DeleteOptions{}, "500 InternalError: "},
 		{"another user", "bad", t.Context(), ignoring, `403 Forbidden: configmaps "bad" is forbidden: not permitted to do "unsafe-delete-ignore-read-errors", reason: no rule`},
-		{"what can be read", "a", as, ignoring, `409 Conflict: Operation cannot be fulfilled on configmaps "a": unsafe deletion is not allowed because the object is decodable from storage`},
-		{"what is not there", "none", as, ignoring, `404 NotFound: configmaps "none" not found`},
+		{"a readable object", "a", as, ignoring, `409 Conflict: Operation cannot be fulfilled on configmaps "a": unsafe deletion is not allowed because the object is decodable from storage`},
+		{"a missing object", "none", as, ignoring, `404 NotFound: configmaps "none" not found`},
 		{"a dry run", "bad", as, dry, ""},
-		{"at last", "bad", as, ignoring, ""},
+		{"a permitted deletion", "bad", as, ignoring, ""},
 		{"again", "bad", as, ignoring, `404 NotFound: configmaps "bad" not found`},
 	} {
 		_, gone, err := maps.Delete(c.ctx, "default", c.name, c.opts)

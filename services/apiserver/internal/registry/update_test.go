@@ -99,7 +99,7 @@ func TestOptimisticLocking(t *testing.T) {
 		t.Errorf("an update of another name: %v", err)
 	}
 	if _, err = update(w, "default", "gone", "", func(*corev1.ConfigMap) {}); !apierrors.IsNotFound(err) {
-		t.Errorf("an update of what is not there: %v", err)
+		t.Errorf("an update of a missing object: %v", err)
 	}
 	if _, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.ResourceVersion = "x" }); !apierrors.IsInvalid(err) {
 		t.Errorf("an update with a malformed version: %v", err)
@@ -117,7 +117,7 @@ func TestUpdatesKeepWhatIsTheSystems(t *testing.T) {
 		after.DeletionTimestamp != nil || after.Data["a"] != "z" {
 		t.Errorf("updated: %v, %+v", err, after)
 	}
-	// Nothing is deleted by an update, and what is being deleted stays so.
+	// An update deletes nothing, and a deletion in progress stays.
 	_, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.DeletionTimestamp = new(metav1.Now()) })
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.deletionTimestamp: Invalid value: ") {
 		t.Errorf("deleted by an update: %v", err)
@@ -135,11 +135,12 @@ func TestUpdatesKeepWhatIsTheSystems(t *testing.T) {
 	}
 	after, err = update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.DeletionTimestamp, c.DeletionGracePeriodSeconds = nil, nil })
 	if err != nil || !after.DeletionTimestamp.Equal(deleted.GetDeletionTimestamp()) || after.DeletionGracePeriodSeconds == nil {
-		t.Errorf("called back to life: %v, %+v", err, after)
+		t.Errorf("an update undid the deletion: %v, %+v", err, after)
 	}
 }
 
-// TestRepeatedOwners: an owner that is named twice is kept once, which the client is told.
+// TestRepeatedOwners checks that an owner that is named twice is kept once, and that the client is
+// warned.
 func TestRepeatedOwners(t *testing.T) {
 	a := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "a"}
 	b, other := a, a
@@ -172,7 +173,7 @@ func TestNothingIsRemovedThatChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := resource[*corev1.ConfigMap](w).remove(t.Context(), "default", "c", seen); !errors.Is(err, errChanged) {
-		t.Errorf("removing what got a finalizer: %v", err)
+		t.Errorf("removing an object that got a finalizer: %v", err)
 	}
 	get[*corev1.ConfigMap](w, "default", "c")
 }
@@ -219,7 +220,7 @@ func TestFinalizersHoldADeletedObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	if get[*corev1.ConfigMap](w, "default", "c").DeletionTimestamp == nil {
-		t.Error("an update took the deletion back")
+		t.Error("an update undid the deletion")
 	}
 	if _, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/other", "example.com/hold"} }); !apierrors.IsInvalid(err) {
 		t.Errorf("a new finalizer on a deleted object: %v", err)

@@ -20,8 +20,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// book is a history of config maps in the namespace "default", whose revisions the tables of
-// this file call:
+// book is a sequence of config maps in the namespace "default". The tables of this file name its
+// revisions:
 //
 //	past     a, b
 //	present  a (changed), b, c
@@ -34,7 +34,7 @@ type book struct {
 	old, past, present, future string
 }
 
-// newBook makes a book, of which a reader waits so long for the future.
+// newBook creates a book whose reads wait for the future for at most patience.
 func newBook(t *testing.T, patience time.Duration) *book {
 	t.Helper()
 	// The window is so short that it holds only the last changes.
@@ -52,14 +52,14 @@ func newBook(t *testing.T, patience time.Duration) *book {
 	}
 	b.present = get[*corev1.ConfigMap](w, "default", "a").ResourceVersion
 	w.etcd.Put(t, map[string]string{"/elsewhere": "x"})
-	// What "any version" gives is then known.
+	// Now the feed's answer to "any version" is known.
 	if err := b.maps.feed().WaitFor(t.Context(), number(t, b.present)); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// now is etcd's revision.
+// now returns etcd's revision.
 func (b *book) now() string {
 	b.t.Helper()
 	revision, err := b.config.Store.Revision(b.t.Context())
@@ -69,7 +69,7 @@ func (b *book) now() string {
 	return strconv.FormatInt(revision, 10)
 }
 
-// named gives the revision of a name in the tables.
+// named returns the revision for a name in the tables.
 func (b *book) named(name string) string {
 	switch name {
 	case "old":
@@ -93,7 +93,7 @@ func number(t testing.TB, version string) int64 {
 	return n
 }
 
-// told is an error as a client sees it.
+// told returns an error as a client sees it.
 func told(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -121,8 +121,8 @@ const (
 	versionTooHigh = `504 Timeout: Timeout: Too large resource version: 1000000, current: NOW [ResourceVersionTooLarge: Too large resource version, retry after 1]`
 )
 
-// TestListByVersion is the table of "Semantics for get and list" for lists: limit, match and
-// version, and what comes of them.
+// TestListByVersion covers the table "Semantics for get and list" for lists: limit, match and
+// version, and the result.
 func TestListByVersion(t *testing.T) {
 	t.Parallel()
 	const (
@@ -136,9 +136,9 @@ func TestListByVersion(t *testing.T) {
 		match   metav1.ResourceVersionMatch
 		version string
 		labels  string
-		// items are those listed, a' being the changed a; or the error.
+		// items are the listed items, with a' for the changed a; or the error.
 		items string
-		// at is the list's version: "now", "any" for one that the feed has, or a named one.
+		// at is the list's version: "now", "any" for one that the feed has, or a name.
 		at string
 		// rest is remainingItemCount; -1 if there is a continue token without it.
 		rest int64
@@ -250,7 +250,7 @@ func (b *book) checkVersion(t *testing.T, list *corev1.ConfigMapList, at string)
 	}
 }
 
-// TestContinue is what the documentation says of "Retrieving large results sets in chunks".
+// TestContinue covers the documentation's section "Retrieving large results sets in chunks".
 func TestContinue(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
@@ -281,7 +281,7 @@ func TestContinue(t *testing.T) {
 		t.Errorf("the rest without a limit: %+v, %v", rest, err)
 	}
 
-	// What may not be.
+	// Invalid requests.
 	for name, c := range map[string]struct {
 		opts metav1.ListOptions
 		want string
@@ -300,7 +300,7 @@ func TestContinue(t *testing.T) {
 		}
 	}
 
-	// The token outlives the revision: then the list goes on with what there is now.
+	// The token outlives the revision: the list then continues with the current objects.
 	b.etcd.Compact(t, number(t, b.now()))
 	_, err = b.list(metav1.ListOptions{Limit: 1, Continue: first.Continue})
 	if got := told(err); got != inconsistent {
@@ -308,11 +308,11 @@ func TestContinue(t *testing.T) {
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Continue == "" {
-		t.Fatal("there is no token to go on with")
+		t.Fatal("there is no token to continue with")
 	}
 	later, err := b.list(metav1.ListOptions{Limit: 1, Continue: status.Status().Continue})
 	if err != nil || contents(later) != "c" || *later.RemainingItemCount != 1 {
-		t.Fatalf("going on: %+v, %v", later, err)
+		t.Fatalf("continuing: %+v, %v", later, err)
 	}
 	b.checkVersion(t, later, "now")
 	last, err := b.list(metav1.ListOptions{Limit: 1, Continue: later.Continue})
@@ -321,8 +321,8 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestContinueOverAllNamespaces goes on inside of and between namespaces, and for kinds that
-// have none.
+// TestContinueOverAllNamespaces continues within and between namespaces, and for kinds without a
+// namespace.
 func TestContinueOverAllNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
@@ -331,7 +331,7 @@ func TestContinueOverAllNamespaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// By pages at one revision, and by inconsistent ones.
+		// In pages at one revision, and in inconsistent ones.
 		for _, again := range []bool{false, true} {
 			var names []string
 			opts := metav1.ListOptions{Limit: 1}
@@ -361,7 +361,7 @@ func TestContinueOverAllNamespaces(t *testing.T) {
 	}
 }
 
-// outlived makes a token what the server makes of it after a compaction.
+// outlived turns a token into the one that the server returns after a compaction.
 func outlived(t *testing.T, token string) string {
 	t.Helper()
 	data, err := base64.RawURLEncoding.DecodeString(token)
@@ -379,7 +379,7 @@ func outlived(t *testing.T, token string) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// TestGetByVersion is the documentation's table for get.
+// TestGetByVersion covers the documentation's table for get.
 func TestGetByVersion(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
@@ -408,7 +408,7 @@ func TestGetByVersion(t *testing.T) {
 	}
 }
 
-// TestWatchByVersion is the documentation's table of "Semantics for watch".
+// TestWatchByVersion covers the documentation's table of "Semantics for watch".
 func TestWatchByVersion(t *testing.T) {
 	yes, no := true, false
 	const notOlder = metav1.ResourceVersionMatchNotOlderThan
@@ -493,7 +493,7 @@ func shown(b *bool) string {
 	return strconv.FormatBool(*b)
 }
 
-// until collects events until one is of an object.
+// until collects events until one is about a named object.
 func until(t *testing.T, f *following, name string) string {
 	t.Helper()
 	var got []string
@@ -512,8 +512,7 @@ func until(t *testing.T, f *following, name string) string {
 	}
 }
 
-// TestWatchWaitsForTheFuture holds that a watch from a revision that has not come gives what
-// follows it.
+// TestWatchWaitsForTheFuture checks that a watch from a future revision delivers what follows it.
 func TestWatchWaitsForTheFuture(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, patience)
@@ -526,7 +525,8 @@ func TestWatchWaitsForTheFuture(t *testing.T) {
 	}
 }
 
-// TestReadsWithoutEtcd holds that only what needs etcd fails without it, and says so.
+// TestReadsWithoutEtcd checks that only reads that need etcd fail without it, with a suitable
+// error.
 func TestReadsWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
@@ -535,7 +535,7 @@ func TestReadsWithoutEtcd(t *testing.T) {
 		t.Errorf("any version: %+v, %v", list, err)
 	}
 	if list, err := b.list(metav1.ListOptions{ResourceVersion: b.past}); err != nil || contents(list) != "a' b c" {
-		t.Errorf("a version that is known: %+v, %v", list, err)
+		t.Errorf("a known version: %+v, %v", list, err)
 	}
 	for _, version := range []string{"0", b.past} {
 		if _, err := b.maps.GetAt(t.Context(), "default", "a", version); err != nil {

@@ -21,7 +21,7 @@ import (
 
 const patience = time.Minute
 
-// next gives the next event as "TYPE name".
+// next returns the next event as "TYPE name".
 func next(t *testing.T, w *following) (string, scheme.Object) {
 	t.Helper()
 	select {
@@ -31,7 +31,7 @@ func next(t *testing.T, w *following) (string, scheme.Object) {
 		}
 		obj, ok := event.Object.(scheme.Object)
 		if !ok {
-			t.Fatalf("the watch gave %s %+v", event.Type, event.Object)
+			t.Fatalf("the watch sent %s %+v", event.Type, event.Object)
 		}
 		return fmt.Sprintf("%s %s", event.Type, obj.GetName()), obj
 	case <-time.After(patience):
@@ -68,7 +68,7 @@ func TestWatchSelectsAsObjectsComeAndGo(t *testing.T) {
 	label("a", "no")
 	gone := expect(t, watching, "DELETED a")
 	if gone.GetLabels()["in"] != "yes" || gone.GetResourceVersion() != get[*corev1.ConfigMap](w, "default", "a").ResourceVersion {
-		t.Errorf("what left is %+v", gone)
+		t.Errorf("the object that left is %+v", gone)
 	}
 	if _, err := update(w, "default", "b", "", func(c *corev1.ConfigMap) { c.Data["a"] = "z" }); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestListAtRevisions(t *testing.T) {
 		t.Errorf("a match without a version: %v", err)
 	}
 	if n, token := count(metav1.ListOptions{Limit: -1}); n != 5 || token != "" {
-		t.Errorf("a negative limit, which is none, gives %d and %q", n, token)
+		t.Errorf("a negative limit, which means no limit, returns %d and %q", n, token)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestStoppedWatchEnds(t *testing.T) {
 	}
 }
 
-// stuck is a sink that stands still with its first event until the watch's time is over.
+// stuck is a sink that blocks at its first event until the watch's time is over.
 type stuck struct {
 	over <-chan struct{}
 	told []watch.EventType
@@ -295,8 +295,8 @@ func (s *stuck) Send(event Event) error {
 
 func (s *stuck) Flush() error { return nil }
 
-// TestLateBookmark: a watch tells where it came to before it times out also if it could do nothing
-// between the one and the other.
+// TestLateBookmark checks that a watch reports its position before it times out, even if it could
+// not run between the two.
 func TestLateBookmark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

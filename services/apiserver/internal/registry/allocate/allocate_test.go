@@ -34,7 +34,7 @@ func newStore(t *testing.T) *store.Store {
 	return s
 }
 
-// addRange writes a ServiceCIDR as etcd would hold it.
+// addRange writes a ServiceCIDR in the form that etcd holds.
 func addRange(t *testing.T, ips *IPs, name string, change func(*networkingv1.ServiceCIDR), cidrs ...string) {
 	t.Helper()
 	obj := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// benchPod is a pod as a controller makes it, defaulted.
+// benchPod is a pod as a controller creates it, with defaults.
 func benchPod() *corev1.Pod {
 	grace, optional := int64(30), true
 	return &corev1.Pod{

@@ -13,7 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
-// TestEveryKindHasItsFields writes an object of every kind that is stored, and applies one.
+// TestEveryKindHasItsFields writes an object of every stored kind, and applies to it.
 func TestEveryKindHasItsFields(t *testing.T) {
 	table := scheme.New()
 	owners := managedfields.New(managedfields.Config{Table: table})
@@ -32,7 +32,7 @@ func TestEveryKindHasItsFields(t *testing.T) {
 				t.Errorf("owned by %+v", entries)
 			}
 			if kind.HasSubresource("status") && strings.Contains(entries[0].FieldsV1.String(), "f:status") {
-				t.Errorf("who makes an object owns its status: %s", entries[0].FieldsV1)
+				t.Errorf("the creator of an object owns its status: %s", entries[0].FieldsV1)
 			}
 			wanted := &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind,
@@ -46,7 +46,7 @@ func TestEveryKindHasItsFields(t *testing.T) {
 				t.Errorf("applied to %+v", applied)
 			}
 			if wanted.GetName() != "x" || len(obj.GetLabels()) != 1 {
-				t.Error("what is wanted, or what there was, has changed")
+				t.Error("the wanted or the live object has changed")
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestPartsOwnWhatTheyWrite(t *testing.T) {
 		fields := obj.ManagedFields[i].FieldsV1.String()
 		for _, field := range want.owns {
 			if !strings.Contains(fields, field) {
-				t.Errorf("through %q nobody owns %s: %s", part, field, fields)
+				t.Errorf("through %q %s has no owner: %s", part, field, fields)
 			}
 		}
 		for _, field := range want.leaves {

@@ -21,8 +21,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestCut takes cuts through four views while all of them change, and compares each with what
-// etcd held at that revision.
+// TestCut takes consistent cuts through four views while all of them change, and compares each with
+// what etcd held at that revision.
 func TestCut(t *testing.T) {
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	s, _ := replica(t, etcd, server.Connect())
@@ -42,7 +42,7 @@ func TestCut(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// Two write at the same time, as fast as they can, until all cuts are taken.
+	// Two writers write concurrently, as fast as they can, until all cuts are taken.
 	configKind := scheme.For[*corev1.ConfigMap](table)
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
@@ -84,7 +84,7 @@ func TestCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		if revision <= last {
-			t.Fatalf("a cut at %d, and %d was wanted", revision, last+1)
+			t.Fatalf("got a cut at %d, want %d", revision, last+1)
 		}
 		last = revision
 		whole, configured := at(t, s, podKind, revision), at(t, s, configKind, revision)
@@ -101,7 +101,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// at gives what etcd held of a kind at a revision.
+// at returns what etcd held of a kind at a revision.
 func at(t *testing.T, s *store.Store, kind *scheme.Kind, revision int64) []scheme.Object {
 	t.Helper()
 	page, err := s.List(t.Context(), kind, store.ListOptions{Revision: revision})

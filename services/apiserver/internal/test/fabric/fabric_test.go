@@ -1,5 +1,5 @@
-// Package fabric_test drives the whole watch fabric: a real etcd, a real NATS server, the
-// feeds, publishers and responders of two apiservers, and informers that follow.
+// Package fabric_test tests the whole watch fabric: a real etcd, a real NATS server, the feeds,
+// publishers and responders of two apiservers, and the informers that follow them.
 package fabric_test
 
 import (
@@ -41,13 +41,13 @@ var (
 	quiet   = slog.New(slog.DiscardHandler)
 )
 
-// replica is one apiserver's share of the fabric.
+// replica starts one apiserver's part of the fabric.
 func replica(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) (s *store.Store, stop func()) {
 	t.Helper()
 	return replicaThat(t, etcd, conn, true)
 }
 
-// replicaThat is replica, but that it may not answer.
+// replicaThat is replica with the choice whether it answers asks.
 func replicaThat(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn, answers bool) (s *store.Store, stop func()) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
@@ -116,7 +116,7 @@ func newCountedView(t *testing.T, server *bustest.Server, name string, v informe
 			defer w.mu.Unlock()
 			key, value := known(pod)
 			if old, there := w.told[key]; there {
-				t.Errorf("%s: %s was added and is %s already", name, key, old)
+				t.Errorf("%s: %s was added but already is %s", name, key, old)
 			}
 			w.told[key] = value
 		},
@@ -125,7 +125,7 @@ func newCountedView(t *testing.T, server *bustest.Server, name string, v informe
 			defer w.mu.Unlock()
 			key, value := known(pod)
 			if _, before := known(old); w.told[key] != before || old.UID != pod.UID {
-				t.Errorf("%s: %s went from %s to %s and was %s", name, key, before, value, w.told[key])
+				t.Errorf("%s: %s was updated from %s to %s but was %s", name, key, before, value, w.told[key])
 			}
 			w.told[key] = value
 		},
@@ -133,7 +133,7 @@ func newCountedView(t *testing.T, server *bustest.Server, name string, v informe
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if _, there := w.told[gone.Key]; !there {
-				t.Errorf("%s: %s was deleted and not there", name, gone.Key)
+				t.Errorf("%s: %s was deleted but did not exist", name, gone.Key)
 			}
 			delete(w.told, gone.Key)
 		},
@@ -153,7 +153,7 @@ func newCountedView(t *testing.T, server *bustest.Server, name string, v informe
 	return w
 }
 
-// await waits until the informer and its handler have what etcd has.
+// await waits until the informer and its handler match etcd.
 func (w *view) await(t *testing.T, s *store.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -188,7 +188,7 @@ func (w *view) await(t *testing.T, s *store.Store) {
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("%s: the handler was told of %v, etcd holds %v", w.name, w.told, want)
+			t.Fatalf("%s: the handler knows %v, etcd holds %v", w.name, w.told, want)
 		}
 	}
 }
@@ -223,16 +223,16 @@ func churn(t *testing.T, s *store.Store, random *rand.Rand, n int) {
 func TestFabric(t *testing.T) {
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	truth, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
+	direct, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := truth.Close(); err != nil {
+		if err := direct.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	churn(t, truth, random, 30)
+	churn(t, direct, random, 30)
 	_, stopFirst := replica(t, etcd, server.Connect())
 	replica(t, etcd, server.Connect())
 	views := []*view{
@@ -245,27 +245,27 @@ func TestFabric(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for _, w := range views {
-			w.await(t, truth)
+			w.await(t, direct)
 		}
 		if t.Failed() {
 			t.Fatal(when)
 		}
 	}
 	check("at first")
-	churn(t, truth, random, 200)
+	churn(t, direct, random, 200)
 	check("after changes")
 	if n := len(etcd.Values(t, "/registry/pods/a/p")); n < 2 {
-		t.Fatalf("%d pods are not several to delete at once", n)
+		t.Fatalf("%d pods are too few for a deletion of several at once", n)
 	}
 	etcd.DeletePrefix(t, "/registry/pods/a/p")
 	check("after many deletions in one revision")
-	churn(t, truth, random, 50)
+	churn(t, direct, random, 50)
 	stopFirst()
-	churn(t, truth, random, 50)
+	churn(t, direct, random, 50)
 	check("after an apiserver ended")
 	server.Stop()
-	churn(t, truth, random, 50)
+	churn(t, direct, random, 50)
 	server.Start()
-	churn(t, truth, random, 20)
+	churn(t, direct, random, 20)
 	check("after NATS was away")
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestResumeFromAFile ends informers, changes what they follow, and starts them again: they show
-// at once what they knew, get only what has changed, and are exact.
+// TestResumeFromAFile stops informers, changes what they follow, and starts them again: they show
+// at once what they knew, receive only what has changed, and end up exact.
 func TestResumeFromAFile(t *testing.T) {
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	s, _ := replica(t, etcd, server.Connect())
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(5, 5))
 	churn(t, s, random, 100)
 
-	// life runs an informer, and gives how many whole views it read.
+	// life runs an informer and returns how many whole views it read.
 	life := func(conn *bus.Conn, over client.Interface, live func(pods informer.SharedInformer[*corev1.Pod])) float64 {
 		t.Helper()
 		metrics := prometheus.NewRegistry()
@@ -76,7 +76,7 @@ func TestResumeFromAFile(t *testing.T) {
 	if n := life(server.Connect(), fake.New(table), exact); n < 1 {
 		t.Errorf("the first life has read %v whole views", n)
 	}
-	// Nothing has happened.
+	// Nothing has changed.
 	if n := life(server.Connect(), fake.New(table), exact); n != 0 {
 		t.Errorf("a life without changes has read %v whole views", n)
 	}
@@ -91,10 +91,10 @@ func TestResumeFromAFile(t *testing.T) {
 		}
 	}
 
-	// Nobody is there, neither over NATS nor over HTTP: what was known is shown as such.
+	// Neither NATS nor HTTP is available: the informer shows what it knew, marked as such.
 	server.Stop()
 	away := fake.New(table)
-	away.Fail(func(client.Call) error { return errors.New("nobody is there") })
+	away.Fail(func(client.Call) error { return errors.New("no apiserver is there") })
 	conn, err := bus.Dial(server.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -110,9 +110,9 @@ func TestResumeFromAFile(t *testing.T) {
 			}
 		}
 		if pods.HasSynced() {
-			t.Error("what may be old was taken for the present")
+			t.Error("a state that may be old was taken for the present one")
 		}
-		// It comes back.
+		// NATS and the apiserver come back.
 		server.Start()
 		churn(t, s, random, 20)
 		exact(pods)

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// count is the sum of a metric of followers.
+// count returns the sum of a metric of followers.
 func count(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	all, err := registry.Gather()
@@ -31,39 +31,39 @@ func count(t *testing.T, registry *prometheus.Registry, name string) (sum float6
 	return sum
 }
 
-// TestOnlyApiserverKilled: the only apiserver is killed and another started, while the dead one's
-// lease lives. An informer of the whole resource becomes current by what the new one publishes:
-// nobody answers it.
+// TestOnlyApiserverKilled: the only apiserver is killed and another one started while the dead
+// one's lease is still alive. An informer of the whole resource becomes current through what the
+// new one publishes; no responder answers it.
 func TestOnlyApiserverKilled(t *testing.T) {
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	random := rand.New(rand.NewPCG(3, 4))
-	truth, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
+	direct, err := store.Open(t.Context(), store.Config{Servers: etcd.Endpoints(), Table: table, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := truth.Close(); err != nil {
+		if err := direct.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	_, stop := replica(t, etcd, server.Connect())
 	registry := prometheus.NewRegistry()
 	whole := newCountedView(t, server, "whole", informer.View{}, func(*corev1.Pod) bool { return true }, registry)
-	churn(t, truth, random, 50)
-	whole.await(t, truth)
+	churn(t, direct, random, 50)
+	whole.await(t, direct)
 	reach := func(what string, done func() bool) {
 		t.Helper()
 		for end := time.After(patience); !done(); {
 			select {
 			case <-end:
-				t.Fatalf("it does not come about: %s", what)
+				t.Fatalf("timed out waiting for %s", what)
 			case <-time.After(5 * time.Millisecond):
 			}
 		}
 	}
 	reach("the second ask after the start", func() bool { return count(t, registry, "asks_total") >= 2 })
-	// Of what the log has not acknowledged the next publisher does not know.
-	now, err := truth.Revision(t.Context())
+	// The next publisher does not know what the log has not acknowledged.
+	now, err := direct.Revision(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +71,14 @@ func TestOnlyApiserverKilled(t *testing.T) {
 
 	stop()
 	lease := etcd.Dead(t, "/garboard/election/registry/publisher", "killed")
-	churn(t, truth, random, 50)
+	churn(t, direct, random, 50)
 	replicaThat(t, etcd, server.Connect(), false)
-	if now, err = truth.Revision(t.Context()); err != nil {
+	if now, err = direct.Revision(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	reach("the changes meanwhile", func() bool { return whole.informer.Revision() >= now })
 	if !etcd.Lives(t, lease) {
-		t.Error("the lease of the dead one has run out")
+		t.Error("the lease of the dead apiserver has expired")
 	}
-	whole.await(t, truth)
+	whole.await(t, direct)
 }

@@ -20,20 +20,20 @@ var quiet = slog.New(slog.DiscardHandler)
 // apiserver is one process: a feed, a responder, and a publisher while it leads.
 type apiserver struct {
 	world     *world
-	truth     *connection
+	conn      *connection
 	feed      *feed.Driven
 	responder *respond.Driven
 	publisher *publish.Driven
-	// begun says that the publisher watches the feed; waits until when it waits for the feed to
-	// come to where the log is.
+	// begun reports whether the publisher watches the feed; waits is until when it waits for the
+	// feed to reach the log's position.
 	begun bool
 	waits time.Time
-	// phase is when in each 5 s it looks whether etcd has another history.
+	// phase is when in each 5 s the apiserver checks whether etcd has another history.
 	phase int
-	// stopped until then, by SIGSTOP; leads until then.
+	// stopped is until when SIGSTOP lasts; leads is until when the apiserver leads.
 	stopped, leads time.Time
 	waiting        []*waiting
-	// gone says that the process is no more.
+	// gone reports whether the process has ended.
 	gone bool
 }
 
@@ -46,23 +46,23 @@ type waiting struct {
 
 // newApiserver starts a process.
 func newApiserver(w *world) *apiserver {
-	a := &apiserver{world: w, truth: &connection{etcd: w.etcd, life: w.etcd.now()}, phase: w.rand.IntN(100)}
+	a := &apiserver{world: w, conn: &connection{etcd: w.etcd, life: w.etcd.now()}, phase: w.rand.IntN(100)}
 	a.feed = feed.NewDriven(feed.Config{
 		Logger: quiet, WindowEvents: w.window, WindowBytes: 1 << 30, History: int64(w.rand.IntN(2 * w.window)),
-	}, a.truth, podKind)
+	}, a.conn, podKind)
 	a.responder = respond.NewDriven(respond.Config{
-		Truth: a.truth, Feeds: a.feed.Feeds(), Table: table, Bus: &line{w.network, w.answerPayload}, Logger: quiet,
+		Truth: a.conn, Feeds: a.feed.Feeds(), Table: table, Bus: &line{w.network, w.answerPayload}, Logger: quiet,
 	}, func() time.Time { return w.now })
 	return a
 }
 
-// connect follows the present etcd.
+// connect follows the current etcd.
 func (a *apiserver) connect() {
-	if a.truth.cut {
+	if a.conn.cut {
 		return
 	}
 	known := a.feed.Feed().Through() > 0
-	a.truth.life = a.world.etcd.now()
+	a.conn.life = a.world.etcd.now()
 	if known {
 		if holds, err := a.feed.Check(a.world.ctx); err == nil && holds {
 			return
@@ -83,13 +83,13 @@ func (a *apiserver) readable() bool {
 	return through > 0
 }
 
-// follow takes in what etcd tells.
+// follow applies what etcd reports.
 func (a *apiserver) follow() {
 	w := a.world
-	if a.truth.cut || a.truth.life != w.etcd.now() && !w.chance(w.leave) {
-		return // nothing comes of a life that is over, but the apiserver does not know
+	if a.conn.cut || a.conn.life != w.etcd.now() && !w.chance(w.leave) {
+		return // nothing comes from a life that is over, but the apiserver does not know that
 	}
-	if a.truth.life != w.etcd.now() || a.feed.Feed().Through() == 0 {
+	if a.conn.life != w.etcd.now() || a.feed.Feed().Through() == 0 {
 		a.connect()
 		return
 	}
@@ -101,7 +101,7 @@ func (a *apiserver) follow() {
 			a.open()
 		}
 	}
-	update, some, err := a.truth.next(a.feed.Feed().Through(), 1+w.rand.IntN(3))
+	update, some, err := a.conn.next(a.feed.Feed().Through(), 1+w.rand.IntN(3))
 	if compacted := (*store.CompactedError)(nil); errors.As(err, &compacted) {
 		a.open()
 		return
@@ -110,24 +110,24 @@ func (a *apiserver) follow() {
 		if !w.chance(w.progress) {
 			return
 		}
-		update.Revision = a.truth.life.head()
+		update.Revision = a.conn.life.head()
 	}
 	if !a.feed.Apply(update) {
 		a.connect()
 	}
 }
 
-// catchUp takes in all that etcd has to tell.
+// catchUp applies everything that etcd has to report.
 func (a *apiserver) catchUp() {
 	for {
-		update, some, err := a.truth.next(a.feed.Feed().Through(), 100)
+		update, some, err := a.conn.next(a.feed.Feed().Through(), 100)
 		if err != nil || !some || !a.feed.Apply(update) {
 			return
 		}
 	}
 }
 
-// lead has the apiserver publish until some time, and as a new publisher.
+// lead makes the apiserver a new publisher until some time.
 func (a *apiserver) lead(until time.Time) {
 	w := a.world
 	if a.publisher != nil {
@@ -143,7 +143,7 @@ func (a *apiserver) lead(until time.Time) {
 	}, podKind, log)
 }
 
-// publish does what the publisher is about to do.
+// publish performs the publisher's next step.
 func (a *apiserver) publish() {
 	w := a.world
 	if a.publisher == nil || w.mute && w.quiet {
@@ -172,7 +172,7 @@ func (a *apiserver) publish() {
 	}
 }
 
-// ask takes an ask that came over the network.
+// ask accepts an ask from the network.
 func (a *apiserver) ask(data []byte, reply func(messages [][]byte)) {
 	ask := &watchv1.Ask{}
 	if err := proto.Unmarshal(data, ask); err != nil {
@@ -200,7 +200,7 @@ func (a *apiserver) answer() {
 	a.waiting = still
 }
 
-// step is what happens to a process that runs.
+// step runs one step of a running process.
 func (a *apiserver) step() {
 	w := a.world
 	if w.now.Before(a.stopped) {
@@ -215,7 +215,7 @@ func (a *apiserver) step() {
 	a.answer()
 }
 
-// endedContext is a context that has ended: who waits with it does not.
+// endedContext returns a context that has ended: nothing waits on it.
 func endedContext(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()

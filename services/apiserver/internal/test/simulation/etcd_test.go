@@ -31,7 +31,7 @@ func (v value) in(view informer.View) bool {
 		(view.Scope == "" || v.scope == view.Scope)
 }
 
-// revision is what one revision of etcd changed, and what etcd held after it.
+// revision is what one revision of etcd changed, and the state after it.
 type revision struct {
 	records []store.Record
 	state   map[string]value
@@ -44,7 +44,7 @@ type timeline struct {
 	first     int64
 	compacted int64
 	revisions []revision
-	// setBackTo is the head with which a life began that uses revisions again; 0 for others.
+	// setBackTo is the head at the start of a life that reuses revisions; 0 for other lives.
 	setBackTo int64
 }
 
@@ -62,14 +62,15 @@ func (l *timeline) view(r int64, view informer.View) map[string]value {
 	return found
 }
 
-// put is a pod that is written; one without uid is a deletion.
+// put is a write of a pod; without a uid it is a deletion.
 type put struct {
 	namespace, name, uid, node string
-	// bytes is about how large its object is, beside what every object is.
+	// bytes is roughly the extra size of the object.
 	bytes int
 }
 
-// commit makes one revision of any number of changes; none is one of another resource.
+// commit creates one revision with any number of changes; without changes it stands for another
+// resource's.
 func (l *timeline) commit(puts ...put) int64 {
 	r := l.head() + 1
 	state := maps.Clone(l.revisions[len(l.revisions)-1].state)
@@ -84,7 +85,7 @@ func (l *timeline) commit(puts ...put) int64 {
 				ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: types.UID(p.uid)},
 				Spec:       corev1.PodSpec{NodeName: p.node},
 			}
-			// Two lives of etcd do not write the same bytes at the same revision.
+			// Two lives of etcd never write the same bytes at the same revision.
 			pod.Annotations = map[string]string{"life": fmt.Sprint(l.number)}
 			if p.bytes > 0 {
 				pod.Annotations["large"] = fmt.Sprintf("%0*d", p.bytes, r)
@@ -103,7 +104,7 @@ func (l *timeline) commit(puts ...put) int64 {
 	return r
 }
 
-// etcd is a cluster that may be set back: the last of its lives is the present.
+// etcd is a cluster that may be set back: the last of its lives is the current one.
 type etcd struct{ lives []*timeline }
 
 func newEtcd() *etcd {
@@ -114,8 +115,8 @@ func newEtcd() *etcd {
 
 func (e *etcd) now() *timeline { return e.lives[len(e.lives)-1] }
 
-// reuse sets etcd back by some revisions, which then mean something else. H2 begins a new
-// history, at once if renew.
+// reuse sets etcd back by some revisions, which then get another meaning. H2 begins a new history,
+// at once if renew is set.
 func (e *etcd) reuse(back int, renew bool) {
 	old := e.now()
 	keep := len(old.revisions) - min(back, len(old.revisions)-1)
@@ -128,7 +129,7 @@ func (e *etcd) reuse(back int, renew bool) {
 	e.lives = append(e.lives, life)
 }
 
-// bump sets etcd back as the restore procedure says: H1.
+// bump sets etcd back as the restore procedure prescribes: H1.
 func (e *etcd) bump(back int) {
 	old := e.now()
 	keep := len(old.revisions) - min(back, len(old.revisions)-1)
@@ -138,7 +139,8 @@ func (e *etcd) bump(back int) {
 	})
 }
 
-// restore does so with a backup of the end of an earlier life, which brings that one's history back.
+// restore is bump with a backup from the end of an earlier life, which brings that life's history
+// back.
 func (e *etcd) restore(backup *timeline) {
 	first := e.now().head() + 1000
 	e.lives = append(e.lives, &timeline{
@@ -146,15 +148,15 @@ func (e *etcd) restore(backup *timeline) {
 	})
 }
 
-// wentBackTo says that after a life etcd was set back to a revision or below. One that lags
-// behind is then as new as etcd is.
+// wentBackTo reports whether, after a life, etcd was set back to a revision or below. An informer
+// that lags behind is then as recent as etcd.
 func (e *etcd) wentBackTo(r int64, after *timeline) bool {
 	return slices.ContainsFunc(e.lives, func(life *timeline) bool {
 		return after != nil && life.number > after.number && life.setBackTo > 0 && life.setBackTo <= r
 	})
 }
 
-// of is the life that an informer's history and revision are of; nil if there is none.
+// of returns the life that an informer's history and revision belong to; nil if there is none.
 func (e *etcd) of(created int64, nonce uint64, r int64) *timeline {
 	for _, life := range slices.Backward(e.lives) {
 		if life.history == (store.History{Created: created, Nonce: nonce}) && life.first <= r && r <= life.head() {
@@ -166,10 +168,10 @@ func (e *etcd) of(created int64, nonce uint64, r int64) *timeline {
 
 var errCut = errors.New("etcd cannot be reached")
 
-// connection is one apiserver's to etcd: feed.Storage and respond.Truth.
+// connection is an apiserver's connection to etcd: feed.Storage and respond.Truth.
 type connection struct {
 	etcd *etcd
-	// life is the one that the apiserver's watches are of, which may be over.
+	// life is the life that the apiserver's watches belong to, which may be over.
 	life *timeline
 	cut  bool
 }
@@ -195,7 +197,7 @@ func (c *connection) RenewHistory(_ context.Context, old store.History) (store.H
 
 func (c *connection) Revision(context.Context) (int64, error) { return c.life.head(), c.alive() }
 
-// RevisionOf is asked over any connection: what answers is the present etcd, or nothing does.
+// RevisionOf uses any connection: it reaches the current etcd or nothing.
 func (c *connection) RevisionOf(context.Context, *scheme.Kind) (int64, error) {
 	if c.cut {
 		return 0, errCut
@@ -229,7 +231,7 @@ func (c *connection) Object(kind *scheme.Kind, record store.Record) (scheme.Obje
 }
 
 func (c *connection) Follow(context.Context, *scheme.Kind, int64, <-chan struct{}, func(store.Update) error) error {
-	return errors.New("a driven feed follows nobody")
+	return errors.New("a driven feed does not follow etcd")
 }
 
 func (c *connection) Completed(_ *scheme.Kind, record store.Record, _ scheme.Object) ([]byte, error) {
@@ -250,8 +252,8 @@ func (c *connection) Holds(_ context.Context, _ *scheme.Kind, record store.Recor
 	return there && v.revision == record.Revision && (record.Raw == nil || slices.Equal(v.raw, record.Raw)), c.alive()
 }
 
-// next is what a watch after a revision tells: at most some revisions that changed something;
-// none if it has nothing to tell. It fails if the changes are compacted.
+// next returns what a watch after a revision reports: at most some revisions that changed
+// something, none if there is nothing to report. It fails if the changes are compacted.
 func (c *connection) next(after int64, atMost int) (store.Update, bool, error) {
 	if after+1 < c.life.compacted {
 		return store.Update{}, false, &store.CompactedError{Oldest: c.life.compacted}

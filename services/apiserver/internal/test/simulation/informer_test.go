@@ -20,7 +20,7 @@ type place struct {
 	revision int64
 }
 
-// below says whether p is in an older history than q, or earlier in the same.
+// below reports whether p is in an older history than q, or earlier in the same one.
 func (p place) below(q place) bool {
 	if p.history != q.history {
 		return p.history.Before(q.history)
@@ -28,30 +28,32 @@ func (p place) below(q place) bool {
 	return p.revision < q.revision
 }
 
-// client is one informer with a handler, followed through its restarts.
+// client is one informer with a handler, across its restarts.
 type client struct {
 	world    *world
 	name     string
 	view     informer.View
 	subjects []string
 
-	// life counts the processes; what follows is of the present one.
+	// life counts the processes; the fields below belong to the current one.
 	life     int
 	driven   *fabricsource.Driven
 	informer informer.SharedInformer[*corev1.Pod]
 	handler  informer.Registration
-	// told is what the handler knows, at the present call's statement.
+	// told is what the handler knows at the current call's statement.
 	told map[string]known
 	last place
-	// of is the life of etcd that last is of, setBack that the handler is told of another one.
+	// of is the life of etcd that last belongs to; setBack reports whether the handler is told
+	// about another one.
 	of      *timeline
 	setBack bool
-	// floor is where the content was before the restart, floorOf the life that it is of.
+	// floor is the position of the content before the restart, and floorOf the life it belongs to.
 	floor   place
 	floorOf *timeline
-	// away is until when the bus does not reach the process, again when HTTP may be tried again.
+	// away is until when the bus does not reach the process, and again when HTTP may be tried
+	// again.
 	away, again time.Time
-	// counts; over is for how many steps HTTP had taken over.
+	// counts; over is the number of steps for which HTTP had taken over
 	over, asks, wholes, calls, adds, updates, deletes int
 }
 
@@ -68,20 +70,20 @@ func knownOf(pod *corev1.Pod) known {
 	return known{uid: string(pod.UID), revision: n}
 }
 
-// source gives an informer's sink to the one who drives it.
+// source hands an informer's sink to the test.
 type source struct{ sink informer.Sink }
 
 func (s *source) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) informer.Follower {
 	s.sink = sink
-	return nobody{}
+	return noFollower{}
 }
 
-type nobody struct{}
+type noFollower struct{}
 
-func (nobody) Run(context.Context) error { return nil }
-func (nobody) Require(int64)             {}
+func (noFollower) Run(context.Context) error { return nil }
+func (noFollower) Require(int64)             {}
 
-// restart begins another process. It has forgotten all, but must not see what is older than
+// restart begins another process. It has forgotten everything, but must not see anything older than
 // what it saw before.
 func (c *client) restart() {
 	w := c.world
@@ -113,7 +115,7 @@ func (c *client) restart() {
 	c.driven.Start(w.now)
 }
 
-// step asks what is to be asked.
+// step sends the asks that are due.
 func (c *client) step() {
 	w := c.world
 	if w.chance(30) {
@@ -154,16 +156,16 @@ func (c *client) step() {
 	})
 }
 
-// cutOff says that the bus does not reach the process.
+// cutOff reports whether the bus does not reach the process.
 func (c *client) cutOff() bool { return c.world.now.Before(c.away) }
 
-// position is where the follower says that the content is.
+// position returns the follower's position.
 func (c *client) position() place {
 	created, nonce, revision, _ := c.driven.Position()
 	return place{store.History{Created: created, Nonce: nonce}, revision}
 }
 
-// checked is an informer's sink whose content is compared after each statement.
+// checked is an informer's sink that compares the content after each statement.
 type checked struct {
 	client *client
 	sink   informer.Sink
@@ -192,7 +194,7 @@ func (s checked) Apply(changes []informer.Change, revision int64) {
 func (c *client) accepted(revision int64) {
 	at := c.position()
 	if at.revision != revision {
-		c.world.fail("%s: the sink is told revision %d at %v", c.name, revision, at)
+		c.world.fail("%s: the sink got revision %d at %v", c.name, revision, at)
 	}
 	if at.below(c.last) && !c.world.unnoticed {
 		c.world.fail("%s: from %v back to %v", c.name, c.last, at)
@@ -202,8 +204,8 @@ func (c *client) accepted(revision int64) {
 	}
 	c.last, c.floor = at, place{}
 	if c.world.unnoticed {
-		// Until somebody notices, a history and a revision may stand for two contents.
-		c.setBack, c.world.truth = true, nil
+		// Until the reset is noticed, one history and revision may stand for two contents.
+		c.setBack, c.world.expected = true, nil
 		informer.Deliver(c.handler)
 		return
 	}
@@ -216,14 +218,14 @@ func (c *client) accepted(revision int64) {
 	c.compare(life.view(revision, c.view), "at a statement")
 }
 
-// deliver has the handler called with what it is owed.
+// deliver makes the pending handler calls.
 func (c *client) deliver(life *timeline) {
-	c.world.truth, c.setBack = life.view(c.last.revision, c.view), life != c.of
+	c.world.expected, c.setBack = life.view(c.last.revision, c.view), life != c.of
 	c.of = life
 	informer.Deliver(c.handler)
 }
 
-// compare wants the store, and what the handler was told, to be what etcd holds.
+// compare checks that the store, and what the handler was told, match etcd.
 func (c *client) compare(want map[string]value, when string) {
 	pods := c.informer.Indexer().List()
 	if len(pods) != len(want) || len(c.told) != len(want) {
@@ -258,7 +260,7 @@ func (h handler) OnAdd(pod *corev1.Pod, _ bool) {
 	h.adds++
 	key := pod.Namespace + "/" + pod.Name
 	if old, there := h.told[key]; there {
-		h.world.fail("%s: %s was added and is %+v already", h.name, key, old)
+		h.world.fail("%s: %s was added but already is %+v", h.name, key, old)
 	}
 	h.told[key] = knownOf(pod)
 }
@@ -284,13 +286,13 @@ func (h handler) OnDelete(gone informer.DeletedObject[*corev1.Pod]) {
 	h.deletes++
 	was, there := h.told[gone.Key]
 	if !there {
-		h.world.fail("%s: %s is deleted and was not there", h.name, gone.Key)
+		h.world.fail("%s: %s is deleted but did not exist", h.name, gone.Key)
 	}
 	if uid := string(gone.OptionalObj.GetUID()); uid != was.uid {
-		h.world.fail("%s: %s is %+v, and %s is deleted", h.name, gone.Key, was, uid)
+		h.world.fail("%s: %s is %+v, but %s is deleted", h.name, gone.Key, was, uid)
 	}
-	if v, alive := h.world.truth[gone.Key]; alive && v.uid == was.uid {
-		h.world.fail("%s: %s is deleted and lives: %+v", h.name, gone.Key, was)
+	if v, alive := h.world.expected[gone.Key]; alive && v.uid == was.uid {
+		h.world.fail("%s: %s is deleted but exists: %+v", h.name, gone.Key, was)
 	}
 	delete(h.told, gone.Key)
 }

@@ -12,13 +12,13 @@ import (
 // faults are in percent.
 type faults struct{ drop, repeat, late int }
 
-// delivery is what arrives somewhere at a time.
+// delivery is something that arrives at a certain time.
 type delivery struct {
 	at time.Time
 	do func()
 }
 
-// queue delivers in the order of time; what is of the same time in the order of sending.
+// queue delivers in the order of time, and at equal times in the order of sending.
 type queue []delivery
 
 func (q *queue) add(at time.Time, do func()) {
@@ -31,7 +31,7 @@ func (q *queue) add(at time.Time, do func()) {
 	(*q)[place] = delivery{at, do}
 }
 
-// deliver does what has arrived by now.
+// deliver delivers everything that has arrived by now.
 func (q *queue) deliver(now time.Time) {
 	for len(*q) > 0 && !(*q)[0].at.After(now) {
 		do := (*q)[0].do
@@ -40,20 +40,20 @@ func (q *queue) deliver(now time.Time) {
 	}
 }
 
-// network carries messages from publishers to informers, and asks and answers. It drops,
-// repeats, delays and so reorders them.
+// network carries messages from publishers to informers, and asks and answers. It drops, repeats
+// and delays them, and thereby reorders them.
 type network struct {
 	world *world
 	queue queue
-	// subscribed are by subject those who get its messages.
+	// subscribed maps subjects to the clients that receive their messages.
 	subscribed map[string][]*client
-	// loses says which watch messages are lost to whom; nil for none.
+	// loses reports which watch messages are lost for which client; nil if none are.
 	loses func(c *client, subject string) bool
 	// published counts the watch messages.
 	published int
 }
 
-// carry brings something to one receiver.
+// carry delivers something to one receiver.
 func (n *network) carry(do func()) {
 	w, copies := n.world, 1
 	f := w.faults
@@ -72,7 +72,7 @@ func (n *network) carry(do func()) {
 	}
 }
 
-// publish sends a message to all informers that listen to its subject.
+// publish sends a message to all informers that subscribe to its subject.
 func (n *network) publish(subject string, data []byte) {
 	receivers, ok := n.subscribed[subject]
 	if !ok {
@@ -101,7 +101,7 @@ func (n *network) publish(subject string, data []byte) {
 	}
 }
 
-// matches is NATS' rule.
+// matches implements NATS' matching rule.
 func matches(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range p {
@@ -115,7 +115,7 @@ func matches(pattern, subject string) bool {
 	return len(p) == len(s)
 }
 
-// line is one apiserver's connection to the network: publish.Bus and respond.Bus.
+// line is an apiserver's connection to the network: publish.Bus and respond.Bus.
 type line struct {
 	network *network
 	payload int64
@@ -144,7 +144,7 @@ var (
 	errAway = errors.New("the log is away")
 )
 
-// PublishAsync keeps and carries a message; each may fail, and the word of it too.
+// PublishAsync stores and delivers a message; either may fail, and so may the acknowledgement.
 func (j *journal) PublishAsync(subject string, data []byte, _ string, acked func(error)) error {
 	w := j.network.world
 	if j.away {
@@ -176,7 +176,7 @@ func (j *journal) Last(context.Context, string) (bus.Message, error) {
 
 func (j *journal) Close() {}
 
-// lose takes the newest messages away, truncate the oldest.
+// lose removes the newest messages, truncate the oldest.
 func (j *journal) lose(n int) { j.kept = j.kept[:max(0, len(j.kept)-n)] }
 
 func (j *journal) truncate(n int) { j.kept = j.kept[min(n, len(j.kept)):] }

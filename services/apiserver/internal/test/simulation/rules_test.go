@@ -12,18 +12,18 @@ import (
 	"testing"
 )
 
-// rule is one that the fabric cannot do without: with it taken away, a simulation fails.
+// rule is one that the fabric needs: without it, a simulation fails.
 type rule struct {
 	name string
-	// file is where it lives; each edit takes it away there when mutant(name) is true.
+	// file is where the rule lives; each edit disables it there when mutant(name) is true.
 	file  string
 	edits []edit
-	// simulation is the test that fails, within so many seeds.
+	// simulation is the test that fails, within this many seeds.
 	simulation string
 	seeds      int
 }
 
-// edit replaces a text that occurs so many times in the file.
+// edit replaces a text that occurs this many times in the file.
 type edit struct {
 	old, replaced string
 	times         int
@@ -38,7 +38,7 @@ const (
 )
 
 var rules = []rule{
-	{"F3: what is not known of a head is the window's start, not 0", feedDir + "state.go", []edit{
+	{"F3: an unknown head is the window's start, not 0", feedDir + "state.go", []edit{
 		{"{ return max(s.start, s.heads[index]) }", "{\n\tif mutant(%q) {\n\t\treturn s.heads[index]\n\t}\n\treturn max(s.start, s.heads[index])\n}", 1},
 	}, "TestAll", 10},
 	{"acceptance: an answer fits the position", followDir + "machine.go", []edit{
@@ -47,7 +47,7 @@ var rules = []rule{
 	{"acceptance: a whole view is not below the position", followDir + "machine.go", []edit{
 		{"if revision < m.position || revision", "if !mutant(%q) && revision < m.position || revision", 1},
 	}, "TestAll", 100},
-	{"R2: below the window nobody knows what changed", feedDir + "delta.go", []edit{
+	{"R2: below the window the changes are unknown", feedDir + "delta.go", []edit{
 		{"if c < f.state.start || view", "if c < f.state.start && !mutant(%q) || view", 1},
 	}, "TestAll", 10},
 	{"P4: progress is a link of the chain", followDir + "machine.go", []edit{
@@ -56,14 +56,14 @@ var rules = []rule{
 	{"P5: the parts of a revision have no bodies", publishDir + "resource.go", []edit{
 		{"|| !event.Alone ||", "|| !event.Alone && !mutant(%q) ||", 1},
 	}, "TestAll", 10},
-	{"F2: a revision is taken in as a whole", feedDir + "feed.go", []edit{
+	{"F2: a revision is applied as a whole", feedDir + "feed.go", []edit{
 		{"for len(records) > 0 && records[0].Revision == revision {", "for len(records) > 0 && records[0].Revision == revision && (len(changes) == 0 || !mutant(%q)) {", 1},
 		{"	if revision <= f.state.through {\n		return //", "	if revision <= f.state.through && !mutant(%q) {\n		return //", 1},
 	}, "TestAll", 10},
-	{"P3: that an object left a scope is the scope's matter", "libs/fabric/message.go", []edit{
+	{"P3: leaving a scope concerns only that scope", "libs/fabric/message.go", []edit{
 		{"		if v.Scope == \"\" {\n			return false", "		if v.Scope == \"\" && !mutant(%q) {\n			return false", 1},
 	}, "TestAll", 30},
-	{"I2: the position stands where a body is missing", followDir + "wire.go", []edit{
+	{"I2: the position stops where a body is missing", followDir + "wire.go", []edit{
 		{"		e.omitted = true\n		return e, nil", "		e.omitted = !mutant(%q)\n		return e, nil", 1},
 	}, "TestAll", 10},
 	{"I5: another uid is another object", "libs/informer/sink.go", []edit{
@@ -94,27 +94,27 @@ var rules = []rule{
 	{"I1: the first reading is fresh", followDir + "schedule.go", []edit{
 		{"	m.fresh = true\n	m.secondAt", "	m.fresh = !mutant(%q)\n	m.secondAt", 1},
 	}, "TestAll", 50},
-	{"I3, I4: who hears too little asks", followDir + "*.go", []edit{
+	{"I3, I4: an informer that hears too little asks", followDir + "*.go", []edit{
 		{"		m.planQuiet(now, start)\n", "		if !mutant(%q) {\n			m.planQuiet(now, start)\n		}\n", 1},
 		{"if !m.progressDue.IsZero() && !now", "if !mutant(%q) && !m.progressDue.IsZero() && !now", 1},
 	}, "TestAll", 200},
-	{"I4: silence is asked about", followDir + "schedule.go", []edit{
+	{"I4: silence leads to an ask", followDir + "schedule.go", []edit{
 		{"!now.Before(m.progressDue) {", "!now.Before(m.progressDue) && !mutant(%q) {", 1},
 	}, "TestNoPublisherAtTheEnd", 50},
-	{"R3: a list is of the history that it says", followDir + "follower.go", []edit{
+	{"R3: a list belongs to the history that it names", followDir + "follower.go", []edit{
 		{"if listing.History != (id.ID{}) {", "if listing.History != (id.ID{}) && !mutant(%q) {", 1},
 	}, "TestLists", 200},
-	{"I4: what comes over HTTP is of the history that it says", followDir + "fallback.go", []edit{
+	{"I4: data over HTTP belongs to the history that it names", followDir + "fallback.go", []edit{
 		{"if h, err := parseHistory(of); err == nil {", "if h, err := parseHistory(of); err == nil && !mutant(%q) {", 1},
 	}, "TestHTTP", 200},
-	{"I4: a watch over HTTP goes on in its own history", webDir + "follower.go", []edit{
+	{"I4: a watch over HTTP continues in its own history", webDir + "follower.go", []edit{
 		{"case of == history.ID{}, of == f.history:", "case of == history.ID{}, of == f.history, mutant(%q):", 1},
 	}, "TestHTTP", 200},
-	{"I6: what was heard is of one history", followDir + "machine.go", []edit{
+	{"I6: heard revisions belong to one history", followDir + "machine.go", []edit{
 		{"m.heardHistory, m.heard, m.last = h, revision, last\n", "if m.heardHistory = h; mutant(%q) {\n\t\t\tm.heard, m.last = max(m.heard, revision), max(m.last, last)\n\t\t} else {\n\t\t\tm.heard, m.last = revision, last\n\t\t}\n", 1},
 		{"		m.heardHistory, m.heard, m.last = h, 0, 0\n", "		if m.heardHistory = h; !mutant(%q) {\n\t\t\tm.heard, m.last = 0, 0\n\t\t}\n", 1},
 	}, "TestScenario31WhatWasHeardAndRequiredIsForgotten", 1},
-	{"I6: what was required is of one history", followDir + "machine.go", []edit{
+	{"I6: required revisions belong to one history", followDir + "machine.go", []edit{
 		{"		m.required = 0 // It was", "		if !mutant(%q) {\n\t\t\tm.required = 0\n\t\t} // It was", 1},
 	}, "TestScenario31WhatWasHeardAndRequiredIsForgotten", 1},
 }
@@ -135,8 +135,8 @@ func older(a, b string) bool { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Co
 var _ = older
 `
 
-// TestRulesAreNeeded takes away one rule at a time from the code itself, and wants a simulation
-// to fail. All changed files are built into one other test binary, which is told the rule.
+// TestRulesAreNeeded removes one rule at a time from the code itself, and expects a simulation to
+// fail. All changed files are built into a second test binary, which is told the rule to remove.
 func TestRulesAreNeeded(t *testing.T) {
 	binary := buildWithoutRules(t)
 	sim := func(t *testing.T, rule, simulation string, seeds int) (string, error) {
@@ -154,21 +154,21 @@ func TestRulesAreNeeded(t *testing.T) {
 		t.Run(strings.ReplaceAll(r.name, " ", "_"), func(t *testing.T) {
 			out, err := sim(t, r.name, r.simulation, r.seeds)
 			if err == nil {
-				t.Fatalf("%s finds nothing in %d seeds without the rule", r.simulation, r.seeds)
+				t.Fatalf("%s passes with %d seeds without the rule", r.simulation, r.seeds)
 			}
 			what := found.FindStringSubmatch(out)
 			if strings.HasPrefix(r.simulation, "TestScenario") {
 				return
 			}
 			if what == nil {
-				t.Fatalf("%s failed otherwise: %v\n%s", r.simulation, err, out)
+				t.Fatalf("%s failed for another reason: %v\n%s", r.simulation, err, out)
 			}
 			t.Logf("found by seed %s: %s", what[1], what[2])
 		})
 	}
 }
 
-// buildWithoutRules builds this package's tests with the rules' files changed.
+// buildWithoutRules builds this package's tests with the changed files.
 func buildWithoutRules(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../../../../..")
@@ -231,7 +231,7 @@ func buildWithoutRules(t *testing.T) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", binary, ".")
-	// As make builds, so that only what the overlay changes is compiled.
+	// Build like make, so that only what the overlay changes is compiled.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

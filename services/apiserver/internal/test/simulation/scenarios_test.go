@@ -12,10 +12,10 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// The scenarios of docs/explanation/fabric-tests.md, by their numbers, as far as they need no real etcd and
+// The scenarios of docs/explanation/fabric-tests.md, by number, unless they need a real etcd and
 // NATS. In each, every informer's content is compared with etcd's after every statement.
 
-// scene is a calm world in which nothing is written but by the test, and all is current.
+// scene returns a calm world in which only the test writes, and everything is current.
 func scene(t *testing.T, change func(s *settings)) *world {
 	t.Helper()
 	s := calm()
@@ -42,7 +42,7 @@ func (w *world) run(t *testing.T, d time.Duration) {
 	}
 }
 
-// settle lets time pass until every informer is as etcd is, and gives how long that took.
+// settle lets time pass until every informer matches etcd, and returns how long that took.
 func (w *world) settle(t *testing.T, limit time.Duration) time.Duration {
 	t.Helper()
 	began := w.now
@@ -66,7 +66,7 @@ func (w *world) client(name string) *client {
 
 func (w *world) commit(puts ...put) int64 { return w.etcd.now().commit(puts...) }
 
-// total sums a count of all informers.
+// total sums a count over all informers.
 func (w *world) total(of func(c *client) int) int {
 	sum := 0
 	for _, c := range w.clients {
@@ -90,7 +90,7 @@ func pod(name, uid, node string) put { return put{namespace: "a", name: name, ui
 
 func gone(name string) put { return put{namespace: "a", name: name} }
 
-// replaceApiservers ends all apiservers and starts others.
+// replaceApiservers ends all apiservers and starts new ones.
 func (w *world) replaceApiservers() {
 	for i := range w.apiservers {
 		w.apiservers[i].gone = true
@@ -119,7 +119,7 @@ func TestScenario01DropsRepeatsSwaps(t *testing.T) {
 			several++
 		}
 	}
-	// Omitted bodies of revisions with several changes are asked for too, by each view.
+	// Each view also asks for the omitted bodies of revisions with several changes.
 	w.want(t, "asks", w.total(asks), 1, lost+len(w.clients)*several)
 }
 
@@ -156,7 +156,7 @@ func TestScenario03PublisherDiesBetweenPublishAndWord(t *testing.T) {
 	}
 	w.lost = 0
 	w.settle(t, time.Minute)
-	// The handler's own checks find a call that comes twice.
+	// The handler itself checks for repeated calls.
 	w.want(t, "whole views", w.total(wholes), 0, 0)
 }
 
@@ -169,10 +169,10 @@ func TestScenario04TwoPublishersOneFarBehind(t *testing.T) {
 		w.commit(pod("p1", "stays", "n1"))
 		w.run(t, tick)
 	}
-	w.run(t, 40*time.Second) // the quiet turns
+	w.run(t, 40*time.Second) // the quiet publisher takes over
 	before := w.total(asks)
 	sent := w.network.published
-	w.run(t, 9*time.Second) // it wakes
+	w.run(t, 9*time.Second) // the stopped publisher wakes up
 	w.want(t, "messages sent again", w.network.published-sent, 400, 2000)
 	w.want(t, "asks for the repeats", w.total(asks)-before, 0, 0)
 	w.settle(t, time.Second)
@@ -193,7 +193,7 @@ func TestScenario05NoPublisher(t *testing.T) {
 			}
 		}
 	}
-	w.want(t, "whole views but the name's", w.total(wholes)-w.client("a/p1").wholes, 0, 0)
+	w.want(t, "whole views except the name's", w.total(wholes)-w.client("a/p1").wholes, 0, 0)
 }
 
 func TestScenario06LogSuffixLost(t *testing.T) {
@@ -281,7 +281,7 @@ func TestScenario09NetworkAway(t *testing.T) {
 		c.driven.Disturbed(w.now)
 	}
 	w.settle(t, time.Second)
-	w.want(t, "whole views but the name's", w.total(wholes)-w.client("a/p1").wholes, 0, 0)
+	w.want(t, "whole views except the name's", w.total(wholes)-w.client("a/p1").wholes, 0, 0)
 }
 
 func TestScenario10ApiserversRestarted(t *testing.T) {
@@ -291,7 +291,7 @@ func TestScenario10ApiserversRestarted(t *testing.T) {
 	}
 	w.replaceApiservers()
 	w.settle(t, 40*time.Second)
-	w.want(t, "whole views but the name's", w.total(wholes)-w.client("a/p1").wholes, 0, 0)
+	w.want(t, "whole views except the name's", w.total(wholes)-w.client("a/p1").wholes, 0, 0)
 }
 
 func TestScenario11ApiserversRestartedAfterCompaction(t *testing.T) {
@@ -304,7 +304,7 @@ func TestScenario11ApiserversRestartedAfterCompaction(t *testing.T) {
 	w.replaceApiservers()
 	w.settle(t, 40*time.Second)
 	w.run(t, 20*time.Second)
-	// Only the views that hold it were told of the new pod, and nothing of what is equal.
+	// Only the views that contain the new pod were notified, and no equal object caused a call.
 	w.want(t, "handler calls", w.total(calls), 4, 4)
 	w.want(t, "whole views", w.total(wholes), 4, len(w.clients))
 }
@@ -354,7 +354,7 @@ func TestScenario16ManyDeletionsInOneRevision(t *testing.T) {
 	before := w.total(asks)
 	w.commit(deletions...)
 	w.settle(t, time.Second)
-	// whole, whole too, a, n1, n2
+	// the informers whole, whole too, namespace a, node n1 and node n2
 	w.want(t, "asks", w.total(asks)-before, 5, 5)
 }
 
@@ -384,7 +384,7 @@ func TestScenario17Bind(t *testing.T) {
 					want = before + 1
 				}
 				if c.deletes != want {
-					t.Errorf("%s was told of %d deletions, want %d", c.name, c.deletes, want)
+					t.Errorf("%s got %d deletions, want %d", c.name, c.deletes, want)
 				}
 			}
 		})
@@ -460,7 +460,7 @@ func TestScenario22QuietResource(t *testing.T) {
 			}
 		}
 	}
-	// Each ten minutes the content is compared: I8.
+	// Every ten minutes the content is compared: I8.
 	w.want(t, "asks in an hour", w.total(asks), 0, 6*len(w.clients))
 	c := w.client("node n1")
 	revision := w.commit()
@@ -472,7 +472,7 @@ func TestScenario22QuietResource(t *testing.T) {
 }
 
 func TestScenario23BufferOverflows(t *testing.T) {
-	// A fifth of the page's numbers.
+	// a fifth of the numbers on the page
 	const objects, buffer = 1000, 200
 	w := scene(t, func(s *settings) { s.buffer, s.window = buffer, 20_000 })
 	var puts []put
@@ -522,14 +522,14 @@ func TestScenario25LargeObjects(t *testing.T) {
 
 func TestScenario26RestartWhileAResponderLags(t *testing.T) {
 	w := scene(t, nil)
-	w.apiservers[1].truth.cut = true
+	w.apiservers[1].conn.cut = true
 	for range 50 {
 		w.commit(pod("p1", "stays", "n1"))
 	}
 	w.settle(t, time.Minute)
 	for range 20 {
 		w.client("node n1").restart()
-		w.run(t, 10*time.Second) // its checks find a first state that is older than the last
+		w.run(t, 10*time.Second) // its checks detect a first state that is older than the last
 	}
 	w.settle(t, time.Minute)
 }
@@ -545,7 +545,7 @@ func TestScenario30RestoredAsItShouldBe(t *testing.T) {
 	w.run(t, time.Second)
 	w.settle(t, time.Second)
 	if _, there := w.client("whole").told["a/p9"]; there {
-		t.Error("what the backup does not hold is still there")
+		t.Error("an object that the backup lacks is still there")
 	}
 }
 
@@ -560,15 +560,15 @@ func TestScenario31RestoredWithoutNoticeAndAllApiserversNew(t *testing.T) {
 	for range 20 {
 		w.commit(pod("p8", "of the new life", "n2"))
 	}
-	w.replaceApiservers() // they know nothing of the old life, but the log does
+	w.replaceApiservers() // the new apiservers know nothing of the old life, but the log does
 	w.settle(t, time.Minute)
 	if w.etcd.now().history == history {
 		t.Error("the history is still the old one")
 	}
 }
 
-// What was heard of, and what was required, in a history that is over is no minimum in the next
-// one: nobody would ever answer an ask for it.
+// TestScenario31WhatWasHeardAndRequiredIsForgotten: positions heard or required in a history that
+// is over are no minimum in the next one; otherwise no responder would ever answer an ask for them.
 func TestScenario31WhatWasHeardAndRequiredIsForgotten(t *testing.T) {
 	w := scene(t, nil)
 	for i := range 20 {
@@ -580,7 +580,7 @@ func TestScenario31WhatWasHeardAndRequiredIsForgotten(t *testing.T) {
 	}
 	w.etcd.reuse(12, true)
 	w.settle(t, time.Minute)
-	// All that happens from here on is below what was heard before, and is asked for.
+	// Everything from here on is below what was heard before, and must be asked for.
 	w.network.loses = func(_ *client, subject string) bool { return !strings.HasSuffix(subject, ".~progress") }
 	w.commit(pod("p1", "new", "n1"))
 	w.commit(pod("p2", "too", "n2"), pod("p5", "unbound", ""))
@@ -588,12 +588,12 @@ func TestScenario31WhatWasHeardAndRequiredIsForgotten(t *testing.T) {
 	before := w.total(asks)
 	w.run(t, time.Minute)
 	if n := w.total(asks) - before; n > len(w.clients) {
-		t.Errorf("%d asks in a minute in which there was nothing to ask", n)
+		t.Errorf("%d asks in a minute without changes", n)
 	}
 }
 
-// A backup from before a history began brings an older one back, of which nobody would take
-// anything who knows the newer: histories only rise.
+// TestScenario30RestoredFromBeforeAHistory: a backup from before a history began brings an older
+// history back. Informers that know the newer one would ignore it: histories only rise.
 func TestScenario30RestoredFromBeforeAHistory(t *testing.T) {
 	for name, replaced := range map[string]bool{"apiservers that ran through it": false, "new apiservers, and the log": true} {
 		t.Run(name, func(t *testing.T) {

@@ -22,15 +22,15 @@ var (
 
 const faultySteps, quietSteps = 1500, 5000
 
-// outcome is what became of one run.
+// outcome is the result of one run.
 type outcome struct {
 	failure     string
 	asks, quiet int
-	// over is for how many steps HTTP had taken over for an informer.
+	// over is the number of steps for which HTTP had taken over for an informer.
 	over int
 }
 
-// run is 1,500 steps in the given world, then quiet ones until all is as etcd is.
+// run takes 1,500 steps in the given world, then quiet ones until everything matches etcd.
 func run(t testing.TB, seed uint64, s settings) outcome {
 	w := newWorld(t, seed, s)
 	for range faultySteps {
@@ -49,7 +49,7 @@ func run(t testing.TB, seed uint64, s settings) outcome {
 		}
 	}
 	for range 40 {
-		w.step() // So it stays.
+		w.step() // it must stay equal
 	}
 	if w.failure != "" {
 		return outcome{failure: "quiet " + w.failure}
@@ -63,7 +63,7 @@ func run(t testing.TB, seed uint64, s settings) outcome {
 	return o
 }
 
-// simulate runs a share of the seeds, and reports the lowest of those that failed.
+// simulate runs a share of the seeds, and reports the lowest seed that failed.
 func simulate(t *testing.T, share int, s settings) {
 	t.Helper()
 	if *whole {
@@ -118,7 +118,7 @@ func simulate(t *testing.T, share int, s settings) {
 
 func TestAll(t *testing.T) { simulate(t, 1, hostile()) }
 
-// with is the hostile world, changed.
+// with returns a changed hostile world.
 func with(change func(s *settings)) settings {
 	s := hostile()
 	change(&s)
@@ -133,7 +133,7 @@ func TestDropsOnly(t *testing.T) {
 	simulate(t, 8, s)
 }
 
-// An apiserver that etcd cannot be reached from answers the quiet asks.
+// TestOneCutOffAtTheEnd: an apiserver that cannot reach etcd answers the quiet asks.
 func TestOneCutOffAtTheEnd(t *testing.T) {
 	simulate(t, 8, with(func(s *settings) { s.cutOff = true }))
 }
@@ -150,31 +150,32 @@ func TestNoLog(t *testing.T) { simulate(t, 8, with(func(s *settings) { s.noLog =
 
 func TestSmallWindow(t *testing.T) { simulate(t, 8, with(func(s *settings) { s.window = 6 })) }
 
-// Objects that are too large for an answer are listed over HTTP, also by apiservers of a dead
-// timeline.
+// TestLists: objects that are too large for an answer are listed over HTTP, also by apiservers of a
+// dead timeline.
 func TestLists(t *testing.T) {
 	simulate(t, 8, with(func(s *settings) { s.answerPayload, s.large, s.restore = s.messagePayload, 10, 30 }))
 }
 
-// HTTP takes over where the bus does not reach an informer, and gives back. Apiservers of a dead
-// timeline answer over HTTP too.
+// TestHTTP: HTTP takes over where the bus does not reach an informer, and hands back. Apiservers of
+// a dead timeline answer over HTTP too.
 func TestHTTP(t *testing.T) {
 	simulate(t, 8, with(func(s *settings) { s.unplug, s.unanswered, s.restore = 60, time.Second, 30 }))
 }
 
-// So it does where nothing comes over the bus any more.
+// TestHTTPAtTheEnd: HTTP also takes over where nothing arrives over the bus any more.
 func TestHTTPAtTheEnd(t *testing.T) {
 	simulate(t, 8, with(func(s *settings) {
 		s.unplug, s.unanswered, s.restore, s.away = 60, time.Second, 30, true
 	}))
 }
 
-// Etcd is set back without a notice: the apiservers that knew what it held find out.
+// TestRestoredWithoutNotice: etcd is set back unannounced; the apiservers that knew its contents
+// find out.
 func TestRestoredWithoutNotice(t *testing.T) {
 	simulate(t, 8, with(func(s *settings) { s.reuse, s.unnoticed = 100, true }))
 }
 
-// The same seed is the same run.
+// TestSeedsRepeat checks that the same seed gives the same run.
 func TestSeedsRepeat(t *testing.T) {
 	for n := range uint64(3) {
 		first, second := fmt.Sprint(run(t, n, hostile())), fmt.Sprint(run(t, n, hostile()))

@@ -7,9 +7,9 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// verify checks that a watch message is a true statement in every view that it is one about: that
-// nothing else changed there between what it says came before and its own revision. That is all
-// that an informer relies on, and holds whoever sends it and whenever.
+// verify checks that a watch message is a true statement in every view that it is about: nothing
+// else changed in the view between the message's prev and its own revision. Informers rely on
+// nothing else, and it must hold for any sender at any time.
 func (w *world) verify(subject string, data []byte) {
 	var m watchv1.Message
 	if err := proto.Unmarshal(data, &m); err != nil {
@@ -25,17 +25,17 @@ func (w *world) verify(subject string, data []byte) {
 	}
 	holds := func(view informer.View, prev int64) {
 		if m.GetType() != watchv1.Type_TYPE_PROGRESS && prev >= m.GetRevision() {
-			w.fail("the message %v at %d has %d before it", m.GetType(), m.GetRevision(), prev)
+			w.fail("the message %v at %d has the prev %d", m.GetType(), m.GetRevision(), prev)
 		}
 		if r := life.changed(view, prev, m.GetRevision()); r != 0 {
-			w.fail("the message %v at %d says that %+v did not change after %d, and it did at %d", m.GetType(), m.GetRevision(), view, prev, r)
+			w.fail("the message %v at %d says that %+v did not change after %d, but it did at %d", m.GetType(), m.GetRevision(), view, prev, r)
 		}
 	}
 	switch m.GetType() {
 	case watchv1.Type_TYPE_PROGRESS:
 		holds(informer.View{}, m.GetPrevAll())
 		if r := life.changed(informer.View{}, m.GetRevision()-1, m.GetRevision()+1); r != 0 && m.GetPrevAll() < r {
-			w.fail("progress to %d says that nothing changed after %d, and it did at %d", m.GetRevision(), m.GetPrevAll(), r)
+			w.fail("progress to %d says that nothing changed after %d, but something did at %d", m.GetRevision(), m.GetPrevAll(), r)
 		}
 	case watchv1.Type_TYPE_LEFT:
 		holds(informer.View{Scope: m.GetScope()}, m.GetPrevScope())
@@ -46,7 +46,8 @@ func (w *world) verify(subject string, data []byte) {
 	}
 }
 
-// changed is the first revision strictly between two at which a view changed; 0 if none.
+// changed returns the first revision strictly between two at which a view changed; 0 if there is
+// none.
 func (l *timeline) changed(view informer.View, after, before int64) int64 {
 	for r := max(after, l.first) + 1; r < before; r++ {
 		for _, record := range l.at(r).records {

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// web is HTTP to the apiservers, whichever takes the call, as far as lists and watches need it.
+// web is HTTP to the apiservers, any of which may take a call, as far as lists and watches need it.
 type web struct{ world *world }
 
 var (
@@ -32,7 +32,7 @@ func (h web) Table() *scheme.Table { return table }
 
 func (h web) Stream(context.Context, api.Call) (io.ReadCloser, error) { return nil, errHTTP }
 
-// called is the apiserver that takes a call, and the view that it is about.
+// called returns the apiserver that takes a call, and the view that the call is about.
 func (h web) called(call api.Call) (*apiserver, feed.View, *metav1.ListOptions, error) {
 	w := h.world
 	a := w.apiservers[w.rand.IntN(len(w.apiservers))]
@@ -57,7 +57,7 @@ func (h web) called(call api.Call) (*apiserver, feed.View, *metav1.ListOptions, 
 	return a, view, opts, nil
 }
 
-// Do lists.
+// Do handles a list.
 func (h web) Do(_ context.Context, call api.Call, into runtime.Object) error {
 	a, view, opts, err := h.called(call)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h web) Do(_ context.Context, call api.Call, into runtime.Object) error {
 		if minimum, err = strconv.ParseInt(opts.ResourceVersion, 10, 64); err != nil {
 			return err
 		}
-	} else if minimum, err = a.truth.RevisionOf(h.world.ctx, podKind); err != nil {
+	} else if minimum, err = a.conn.RevisionOf(h.world.ctx, podKind); err != nil {
 		return err
 	}
 	if through := a.feed.Feed().Through(); through < minimum {
@@ -111,7 +111,7 @@ func (h web) Watch(_ context.Context, call api.Call) (watch.Interface, error) {
 	return t, nil
 }
 
-// tapRoom is how many events may be under way.
+// tapRoom is how many events may be in flight.
 const tapRoom = 4096
 
 // tap is a watch over HTTP.
@@ -133,7 +133,7 @@ func (t *tap) Stop() {
 	}
 }
 
-// flow brings what the apiserver has to tell, whole revisions of it; false if the watch is over.
+// flow delivers what the apiserver has to send, in whole revisions; false if the watch is over.
 func (t *tap) flow() bool {
 	w := t.apiserver.world
 	if t.apiserver.gone || w.rate(w.reconnect) {

@@ -1,7 +1,7 @@
-// Package simulation_test runs the watch fabric's own code, that of feeds, publishers,
-// responders and informers, over an etcd in memory and a hostile network, by seed. After every
-// statement that an informer accepts, and at every call of its handler, the invariants of
-// docs/explanation/fabric.md must hold; after a quiet time all must be as etcd is.
+// Package simulation_test runs the watch fabric's own code (feeds, publishers, responders and
+// informers) over an etcd in memory and a hostile network, by seed. The invariants of
+// docs/explanation/fabric.md must hold after every statement that an informer accepts, and at every
+// call of its handler. After a quiet time everything must match etcd.
 package simulation_test
 
 import (
@@ -22,44 +22,44 @@ var (
 	podKind = scheme.For[*corev1.Pod](table)
 )
 
-// tick is how long a step is.
+// tick is the duration of a step.
 const tick = 50 * time.Millisecond
 
-// settings are what a world is like; chances are in percent, rates in one of ten thousand a step.
+// settings describe a world; chances are in percent, rates per ten thousand steps.
 type settings struct {
 	faults
 	// window is how many events a feed keeps.
 	window int
-	// lag is the chance that a feed or a publisher does not go on just now, leave that an apiserver
-	// leaves a dead timeline, progress that a quiet etcd says so, lost that the log loses a
-	// message or its word.
+	// lag is the chance that a feed or a publisher does not continue just now, leave that an
+	// apiserver leaves a dead timeline, progress that a quiet etcd reports progress, and lost that
+	// the log loses a message or its acknowledgement.
 	lag, leave, progress, lost int
-	// noLog: there is no log.
+	// noLog removes the log.
 	noLog bool
-	// What is so after the faulty steps: mute that nobody publishes, cutOff that one apiserver
-	// cannot reach etcd, and still answers.
+	// The state after the faulty steps: mute means that no apiserver publishes, cutOff that one
+	// apiserver cannot reach etcd but still answers.
 	mute, cutOff bool
 	// messagePayload and answerPayload are NATS' limit, for publishers and responders.
 	messagePayload, answerPayload int64
 	// writes is the chance of a revision in a step, large that an object is too large for a
 	// message.
 	writes, large int
-	// buffer is how many messages an informer keeps that came early; the usual if 0.
+	// buffer is how many early messages an informer keeps; 0 means the default.
 	buffer int
-	// unanswered is after how long without an answer HTTP takes over; as long as usual if 0.
+	// unanswered is how long HTTP waits for an answer before it takes over; 0 means the default.
 	unanswered time.Duration
-	// away: nobody reaches the bus after the faulty steps.
+	// away cuts every informer off the bus after the faulty steps.
 	away bool
-	// Rates; unplug is that of an informer that the bus does not reach for a while.
+	// Rates; unplug is the rate at which the bus does not reach an informer for a while.
 	unplug                                                                                              int
 	failover, stop, restart, reconnect, cut, compact, restore, loseLog, disturb, restartInformer, burst int
-	// reuse is the chance that a restore does not raise revisions; unnoticed that nobody tells
-	// of it either.
+	// reuse is the chance that a restore does not raise revisions; unnoticed means that such a
+	// restore is not announced.
 	reuse     int
 	unnoticed bool
 }
 
-// hostile is all that can happen, far more often than it does.
+// hostile is everything that can happen, far more often than in reality.
 func hostile() settings {
 	return settings{
 		faults: faults{drop: 8, repeat: 5, late: 8}, window: 24, lag: 35, leave: 2, progress: 20, lost: 5,
@@ -76,7 +76,7 @@ func calm() settings {
 	}
 }
 
-// world is everything, and the time.
+// world is the whole simulation and its clock.
 type world struct {
 	settings
 	ctx, ended context.Context
@@ -93,8 +93,8 @@ type world struct {
 	steps      int
 	quiet      bool
 
-	// truth is what etcd holds of the view whose handler is called.
-	truth map[string]value
+	// expected is what etcd holds of the view whose handler is called.
+	expected map[string]value
 }
 
 // views are what the informers follow.
@@ -138,14 +138,14 @@ func (w *world) rate(perTenThousand int) bool {
 	return perTenThousand > 0 && w.rand.IntN(10_000) < perTenThousand
 }
 
-// fail notes the first violation.
+// fail records the first violation.
 func (w *world) fail(format string, args ...any) {
 	if w.failure == "" {
 		w.failure = fmt.Sprintf("step %d: %s", w.steps, fmt.Sprintf(format, args...))
 	}
 }
 
-// write makes one revision: of another resource, of one pod, or of several.
+// write creates one revision: of another resource, of one pod, or of several.
 func (w *world) write() {
 	n := 1
 	switch {
@@ -168,7 +168,7 @@ func (w *world) write() {
 		old, exists := state[key]
 		switch {
 		case exists && w.chance(25):
-			// A deletion has no uid.
+			// a deletion has no uid
 		case exists:
 			p.uid, p.node = old.uid, nodeOf(old)
 			if w.chance(50) {
@@ -205,13 +205,13 @@ func (w *world) step() {
 	}
 }
 
-// happen does what happens by its rate.
+// happen triggers events at their rates.
 func (w *world) happen() {
 	i := w.rand.IntN(len(w.apiservers))
 	a := w.apiservers[i]
 	if w.rate(w.failover) {
 		for _, other := range w.apiservers {
-			// The old one does not know yet, for a while.
+			// the old leader does not know yet, for a while
 			other.leads = w.now.Add(time.Duration(w.rand.IntN(5000)) * time.Millisecond)
 		}
 		a.lead(w.now.Add(100 * time.Hour))
@@ -228,14 +228,14 @@ func (w *world) happen() {
 			w.apiservers[w.rand.IntN(len(w.apiservers))].lead(w.now.Add(100 * time.Hour))
 		}
 	}
-	if w.rate(w.reconnect) && a.truth.life == w.etcd.now() {
+	if w.rate(w.reconnect) && a.conn.life == w.etcd.now() {
 		a.connect()
 	}
 	if w.rate(w.cut) {
-		a.truth.cut = true
+		a.conn.cut = true
 	}
-	if a.truth.cut && w.rate(100) {
-		a.truth.cut = false
+	if a.conn.cut && w.rate(100) {
+		a.conn.cut = false
 		a.connect()
 	}
 	if life := w.etcd.now(); w.rate(w.compact) {
@@ -301,21 +301,21 @@ func (w *world) calmDown() {
 	leader := false
 	for _, a := range w.apiservers {
 		a.stopped = time.Time{}
-		if a.truth.cut {
-			a.truth.cut = false
+		if a.conn.cut {
+			a.conn.cut = false
 			a.connect()
 		}
 		leader = leader || a.publisher != nil && a.leads.After(w.now.Add(time.Hour))
 	}
 	if w.cutOff {
-		w.apiservers[2].truth.cut, w.apiservers[2].publisher = true, nil
+		w.apiservers[2].conn.cut, w.apiservers[2].publisher = true, nil
 		w.apiservers[0].lead(w.now.Add(100 * time.Hour))
 	} else if !leader {
 		w.apiservers[0].lead(w.now.Add(100 * time.Hour))
 	}
 }
 
-// behind is the first informer that is not as etcd is; empty if all are.
+// behind describes the first informer that does not match etcd; empty if all do.
 func (w *world) behind() string {
 	life := w.etcd.now()
 	for _, c := range w.clients {

@@ -53,7 +53,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-upkeep.C:
-			r.try(ctx, "keeping the system's objects", r.Bootstrap)
+			r.try(ctx, "maintaining the system's objects", r.Bootstrap)
 		case <-repair.C:
 			r.try(ctx, "repairing service addresses", func(ctx context.Context) error { return r.repair(ctx, leaked) })
 		}

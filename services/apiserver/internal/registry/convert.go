@@ -56,7 +56,7 @@ func listOf(kind *scheme.Kind, objs []scheme.Object) (runtime.Object, error) {
 		items[i] = obj
 	}
 	if err := meta.SetList(list, items); err != nil {
-		return nil, fmt.Errorf("making a list of %s: %w", kind.Resource, err)
+		return nil, fmt.Errorf("building a list of %s: %w", kind.Resource, err)
 	}
 	return list, nil
 }

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	errChanged   = errors.New("the object changed since it was looked at")
-	errDeleteNow = errors.New("nothing keeps the object")
+	errChanged   = errors.New("the object changed since it was read")
+	errDeleteNow = errors.New("nothing holds back the deletion")
 	errPending   = errors.New("the object is being deleted already")
 )
 

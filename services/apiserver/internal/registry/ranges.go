@@ -24,7 +24,7 @@ const maxRanges = 2
 // checkRanges requires one range, or two of different families.
 func checkRanges(prefixes []netip.Prefix) error {
 	if len(prefixes) > maxRanges {
-		return fmt.Errorf("there are %d service ranges; there can be one of each address family", len(prefixes))
+		return fmt.Errorf("%d service ranges given, but at most one of each address family is allowed", len(prefixes))
 	}
 	for _, prefix := range prefixes {
 		if !prefix.IsValid() {

@@ -62,7 +62,7 @@ type Registry struct {
 // New returns the registry of all kinds of config.Table. It starts nothing: see Run.
 func New(config Config) (*Registry, error) {
 	if config.Table == nil || config.Store == nil || config.Feeds == nil {
-		return nil, fmt.Errorf("making a registry: a table, a store and feeds are required")
+		return nil, fmt.Errorf("creating a registry: a table, a store and feeds are required")
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
@@ -74,11 +74,11 @@ func New(config Config) (*Registry, error) {
 		config.NodePorts = allocate.PortRange{First: 30000, Last: 32767}
 	}
 	if err := checkRanges(config.ServiceCIDRs); err != nil {
-		return nil, fmt.Errorf("making a registry: %w", err)
+		return nil, fmt.Errorf("creating a registry: %w", err)
 	}
 	ports, err := allocate.NewPorts(config.Store, config.NodePorts)
 	if err != nil {
-		return nil, fmt.Errorf("making a registry: %w", err)
+		return nil, fmt.Errorf("creating a registry: %w", err)
 	}
 	r := &Registry{
 		config: config, log: config.Logger, resources: map[*scheme.Kind]*Resource{},
@@ -103,11 +103,11 @@ func New(config Config) (*Registry, error) {
 		}
 		s := strategies[kind.GroupVersionKind]
 		if s == nil {
-			return nil, fmt.Errorf("making a registry: %s has no strategy", kind.GroupVersionKind)
+			return nil, fmt.Errorf("creating a registry: %s has no strategy", kind.GroupVersionKind)
 		}
 		stored := config.Table.Kind(kind.Storage)
 		if stored == nil {
-			return nil, fmt.Errorf("making a registry: %s is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
+			return nil, fmt.Errorf("creating a registry: %s is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
 		}
 		r.resources[kind] = &Resource{registry: r, kind: kind, stored: stored, strategy: s, admission: admit, store: config.Store.Of(kind)}
 	}

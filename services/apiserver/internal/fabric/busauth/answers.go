@@ -29,14 +29,14 @@ type question struct {
 }
 
 // key returns what a user's subjects depend on. keep reports whether they depend on nothing else; a
-// node's subjects do.
+// node's subjects depend on more.
 func (a *answers) key(roles Roles, user authn.User) (q question, keep bool) {
 	a.mu.Lock()
 	at := a.at
 	a.mu.Unlock()
 	q.at = roles.Versions(at)
 	_, isNode := node.Identity(user)
-	// No name from a certificate or a token contains a zero byte; the subjects of such a name are
+	// Names from certificates and tokens contain no zero byte; the subjects of a name that does are
 	// not kept.
 	q.who = strings.Join(append([]string{user.Name}, user.Groups...), "\x00")
 	return q, !isNode && strings.Count(q.who, "\x00") == len(user.Groups)

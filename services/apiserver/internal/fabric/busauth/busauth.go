@@ -70,7 +70,7 @@ type Config struct {
 	Budget int
 	// Audit records asks and the clients that are let in to watch; nil for none.
 	Audit *audit.Auditor
-	// Logger receives what no caller is told; slog.Default if nil.
+	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the metrics; if nil there are none.
 	Registerer prometheus.Registerer
@@ -151,10 +151,10 @@ func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (
 	}
 	result, ok, err := d.cfg.Authenticator.Authenticate(request)
 	if err != nil {
-		return authn.User{}, fmt.Errorf("its credential is not valid: %w", err)
+		return authn.User{}, fmt.Errorf("the client's credential is not valid: %w", err)
 	}
 	if !ok || result.User.Unauthenticated() {
-		return authn.User{}, errors.New("it shows neither a bearer token nor a certificate")
+		return authn.User{}, errors.New("the client presented neither a bearer token nor a certificate")
 	}
 	return result.User, nil
 }

@@ -126,7 +126,7 @@ func (j *journal) last(ctx context.Context, subject string) ([]byte, bool) {
 	message, err := log.Last(ctx, subject)
 	if err != nil {
 		if !errors.Is(err, bus.ErrNone) && ctx.Err() == nil {
-			j.logger.WarnContext(ctx, "reading where the last publisher was", "err", err)
+			j.logger.WarnContext(ctx, "failed to read the position of the last publisher", "err", err)
 		}
 		return nil, false
 	}

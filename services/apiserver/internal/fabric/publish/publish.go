@@ -73,7 +73,7 @@ type Config struct {
 	// Peers is where publishers look for each other, so that a dead one is replaced before its
 	// lease expires; nil to wait for that.
 	Peers Peers
-	// Logger receives what no caller is told; slog.Default if nil.
+	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the publisher's metrics; if nil there are none.
 	Registerer prometheus.Registerer

@@ -29,7 +29,7 @@ type unacked struct {
 	queue   []*sent
 	bytes   int
 	through int64 // everything up to here was sent
-	healthy bool  // the last acknowledgement was a success
+	healthy bool  // the log's last report was a success
 	gap     bool  // messages that the log does not have were given up
 }
 

@@ -68,7 +68,7 @@ type Config struct {
 	// record with the status code that HTTP would return, and with the reason of a refusal. An
 	// error means that the ask must not be answered. Nil records nothing.
 	Audit func(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
-	// Logger receives what no caller is told; slog.Default if nil.
+	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the responder's metrics; if nil there are none.
 	Registerer prometheus.Registerer
@@ -123,7 +123,7 @@ func (r *Responder) Run(ctx context.Context) error {
 			return
 		}
 		if !r.slots.Take(who) {
-			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver has too much to do"))
+			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver is too busy"))
 			return
 		}
 		work.Go(func() {

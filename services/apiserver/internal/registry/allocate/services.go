@@ -46,12 +46,14 @@ func (t *Taken) GiveBack(ctx context.Context) {
 	ctx = fence.Without(context.WithoutCancel(ctx))
 	for _, ip := range t.ips {
 		if err := t.services.ips.Release(ctx, ip, t.service); err != nil {
-			t.services.log.Warn("giving back a service address", "address", ip, "service", t.service, "err", err)
+			t.services.log.Warn("failed to release a service address", "address", ip,
+				"namespace", t.service.Namespace, "name", t.service.Name, "err", err)
 		}
 	}
 	if len(t.ports) > 0 {
 		if err := t.services.ports.Release(ctx, t.ports...); err != nil {
-			t.services.log.Warn("giving back node ports", "ports", t.ports, "service", t.service, "err", err)
+			t.services.log.Warn("failed to release node ports", "ports", t.ports,
+				"namespace", t.service.Namespace, "name", t.service.Name, "err", err)
 		}
 	}
 	t.ips, t.ports = nil, nil

@@ -87,7 +87,7 @@ func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOption
 func (t *types) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
 	content, ok := from.AsValue().Unstructured().(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("reading a merged object: it is no map but a %T", from.AsValue().Unstructured())
+		return nil, fmt.Errorf("reading a merged object: it is not a map but a %T", from.AsValue().Unstructured())
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }

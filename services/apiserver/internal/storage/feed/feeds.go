@@ -41,7 +41,7 @@ type Config struct {
 	Store *store.Store
 	// Table is the set of kinds; required.
 	Table *scheme.Table
-	// Logger receives what no caller is told; slog.Default if nil.
+	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the feeds' metrics; if nil there are none.
 	Registerer prometheus.Registerer
@@ -116,7 +116,7 @@ func (f *Feeds) Run(ctx context.Context) error {
 }
 
 // keep checks periodically whether another process found that an etcd cluster was set back. Feeds
-// that were behind the backup's revision do not notice that themselves: H2.
+// that were behind the backup's revision may not notice that themselves: H2.
 func (f *Feeds) keep(ctx context.Context, cluster *store.Store, epoch *epoch) error {
 	for sleep(ctx, historyPeriod) {
 		present := epoch.end()

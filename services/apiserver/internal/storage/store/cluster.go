@@ -57,7 +57,7 @@ func clusters(table *scheme.Table, overrides []Override) ([]*cluster, error) {
 	for _, o := range overrides {
 		kind := kindOf(table, o.Resource)
 		if kind == nil {
-			return nil, fmt.Errorf("no resource %s is stored that could have an etcd of its own", o.Resource)
+			return nil, fmt.Errorf("no resource %s is stored, so it cannot have an etcd cluster of its own", o.Resource)
 		}
 		if seen[kind.Storage] {
 			return nil, fmt.Errorf("two etcd clusters are given for the resource %s", o.Resource)

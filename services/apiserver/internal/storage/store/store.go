@@ -37,7 +37,7 @@ const (
 )
 
 // reconnecting returns the back-off for members that were away. gRPC would wait up to two minutes,
-// and with it the users of a plane whose etcd is back.
+// and so would the users of a plane whose etcd is already back.
 func reconnecting() grpc.DialOption {
 	return grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
@@ -55,7 +55,7 @@ type Config struct {
 	Prefix string
 	// Table is the set of served kinds; required.
 	Table *scheme.Table
-	// Logger receives what no caller is told; slog.Default if nil.
+	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the store's metrics; if nil there are none.
 	Registerer prometheus.Registerer

@@ -201,8 +201,8 @@ func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnR
 func (s *Store) stored(w write, resp *clientv3.TxnResponse) (scheme.Object, error) {
 	obj, err := s.decode(w.kind, &mvccpb.KeyValue{Key: []byte(w.key), Value: w.data, ModRevision: resp.Header.Revision})
 	if lease, ok := obj.(*coordinationv1.Lease); ok {
-		// A leader mostly renews its lease through the server it writes to; its next write then
-		// need not fail first.
+		// A leader mostly renews its lease through the apiserver that it writes through; its next
+		// write then need not fail first.
 		s.sightings.renew(w.key, sighting{revision: resp.Header.Revision, held: fence.Of(lease)})
 	}
 	return obj, err

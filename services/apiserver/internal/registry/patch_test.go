@@ -59,7 +59,7 @@ func drawPatch(t *rapid.T) []byte {
 	return data
 }
 
-func TestNoPatchChangesWhatIsTheSystems(t *testing.T) {
+func TestNoPatchChangesSystemFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	create(w, "default", newPod("x"))

@@ -234,7 +234,7 @@ func TestPodThatAnotherRemovesFirst(t *testing.T) {
 	}
 }
 
-func TestTriedBinding(t *testing.T) {
+func TestDryRunBinding(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	pods, dry := resource[*corev1.Pod](w), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}

@@ -106,7 +106,7 @@ func TestOptimisticLocking(t *testing.T) {
 	}
 }
 
-func TestUpdatesKeepWhatIsTheSystems(t *testing.T) {
+func TestUpdatesKeepSystemFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	before := create(w, "default", newConfigMap("c"))

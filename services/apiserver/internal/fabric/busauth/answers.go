@@ -24,8 +24,8 @@ type answers struct {
 
 // question is everything that subjects depend on.
 type question struct {
-	at  rbac.Versions
-	who string
+	at   rbac.Versions
+	user string
 }
 
 // key returns what a user's subjects depend on. keep reports whether they depend on nothing else; a
@@ -38,8 +38,8 @@ func (a *answers) key(roles Roles, user authn.User) (q question, keep bool) {
 	_, isNode := node.Identity(user)
 	// Names from certificates and tokens contain no zero byte; the subjects of a name that does are
 	// not kept.
-	q.who = strings.Join(append([]string{user.Name}, user.Groups...), "\x00")
-	return q, !isNode && strings.Count(q.who, "\x00") == len(user.Groups)
+	q.user = strings.Join(append([]string{user.Name}, user.Groups...), "\x00")
+	return q, !isNode && strings.Count(q.user, "\x00") == len(user.Groups)
 }
 
 // get returns the subjects of a question; false if they are not known. They must not be modified.
@@ -49,14 +49,14 @@ func (a *answers) get(q question) ([]watched, bool) {
 	if q.at != a.at {
 		return nil, false
 	}
-	subjects, ok := a.known[q.who]
+	subjects, ok := a.known[q.user]
 	return subjects, ok
 }
 
 // put keeps the subjects of a question. It forgets those of other versions, and everything if it
 // becomes too much.
 func (a *answers) put(q question, subjects []watched) {
-	size := len(q.who)
+	size := len(q.user)
 	for _, one := range subjects {
 		size += len(one.subject) + watchedBytes
 	}
@@ -68,7 +68,7 @@ func (a *answers) put(q question, subjects []watched) {
 	if a.known == nil {
 		a.known = map[string][]watched{}
 	}
-	if _, ok := a.known[q.who]; !ok {
-		a.known[q.who], a.bytes = subjects, a.bytes+size
+	if _, ok := a.known[q.user]; !ok {
+		a.known[q.user], a.bytes = subjects, a.bytes+size
 	}
 }

@@ -44,9 +44,9 @@ func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask
 	if d.cfg.Audit == nil {
 		return ctx, func(int, string) {}, nil
 	}
-	var who *authn.User
+	var caller *authn.User
 	if user, err := User(asker.Identity); err == nil {
-		who = &user
+		caller = &user
 	}
 	// An ask for an unknown kind is recorded as it was sent.
 	kind := &scheme.Kind{GroupVersionKind: schema.GroupVersionKind{Group: ask.GetGroup(), Version: "v1"}, Resource: ask.GetResource()}
@@ -56,7 +56,7 @@ func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask
 			v.kind = kind
 		}
 	}
-	record := d.begin(v, "list", asker.Host(), "", audit.Request{User: who})
+	record := d.begin(v, "list", asker.Host(), "", audit.Request{User: caller})
 	if err := record.Received(); err != nil {
 		return ctx, nil, err
 	}

@@ -113,16 +113,16 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	if err != nil {
 		return callout.Grant{}, err
 	}
-	who, err := Identity(user)
+	id, err := Identity(user)
 	if err != nil {
 		return callout.Grant{}, err
 	}
-	who = bus.IdentityAt(who, shown.Host)
+	id = bus.IdentityAt(id, shown.Host)
 	subjects, err := d.subjects(ctx, user)
 	if err != nil {
 		return callout.Grant{}, fmt.Errorf("finding out what %q may watch: %w", user.Name, err)
 	}
-	rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: who})
+	rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: id})
 	for _, one := range subjects {
 		rights.Subscribe = append(rights.Subscribe, one.subject)
 	}
@@ -134,7 +134,7 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	if err := d.watches(shown, user, subjects, expires); err != nil {
 		return callout.Grant{}, err
 	}
-	return callout.Grant{Identity: who, User: user.Name, Rights: rights, Expires: expires}, nil
+	return callout.Grant{Identity: id, User: user.Name, Rights: rights, Expires: expires}, nil
 }
 
 // authenticate uses the API's authenticator, as if the client had sent an HTTP request.

@@ -81,9 +81,9 @@ func checkSubject(t *testing.T, subject string, pattern bool) {
 	}
 }
 
-// TestLeftOutNamesAreTold checks that a user that may read more single objects than are looked at
+// TestLeftOutNamesAreCounted checks that a user that may read more single objects than are looked at
 // is granted some of them, and that the metrics count this.
-func TestLeftOutNamesAreTold(t *testing.T) {
+func TestLeftOutNamesAreCounted(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -43,9 +43,9 @@ func User(text string) (authn.User, error) {
 	if err != nil || len(text) > maxIdentity {
 		return authn.User{}, errors.New("the subject of the request names no user")
 	}
-	var who identity
-	if err := json.Unmarshal(data, &who); err != nil || who.Name == "" {
+	var found identity
+	if err := json.Unmarshal(data, &found); err != nil || found.Name == "" {
 		return authn.User{}, errors.New("the subject of the request names no user")
 	}
-	return authn.User{Name: who.Name, UID: who.UID, Groups: who.Groups}, nil
+	return authn.User{Name: found.Name, UID: found.UID, Groups: found.Groups}, nil
 }

@@ -287,9 +287,9 @@ func (p *plane) honest() {
 	}
 }
 
-// TestAHostileNamespaceHoldsUpNobody: the owner of a namespace binds a role with very many rules to
+// TestAHostileNamespaceDelaysNoUser: the owner of a namespace binds a role with very many rules to
 // everybody, a hundred times. Every user must be let in as fast as before, with the same rights.
-func TestAHostileNamespaceHoldsUpNobody(t *testing.T) {
+func TestAHostileNamespaceDelaysNoUser(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

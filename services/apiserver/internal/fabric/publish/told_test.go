@@ -39,8 +39,8 @@ func (c *tellings) count(level slog.Level) int {
 	return c.levels[level]
 }
 
-// TestALastingFaultIsToldOnce checks that the log is not flooded while NATS is away.
-func TestALastingFaultIsToldOnce(t *testing.T) {
+// TestALastingFaultIsLoggedOnce checks that the log is not flooded while NATS is away.
+func TestALastingFaultIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	server := bustest.NewServer(t)
 	conn := server.Connect()

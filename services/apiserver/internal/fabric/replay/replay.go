@@ -119,13 +119,13 @@ func (s *Server) Run(ctx context.Context) error {
 			s.cfg.Logger.Debug("refused an ask for history", "subject", m.Subject, "reply", m.Reply, "err", err)
 			return
 		}
-		who := asker.User()
-		if !s.slots.Take(who) {
+		user := asker.User()
+		if !s.slots.Take(user) {
 			s.send(ctx, m.Reply, refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET, "this apiserver is too busy"))
 			return
 		}
 		work.Go(func() {
-			defer s.slots.Leave(who)
+			defer s.slots.Leave(user)
 			s.send(ctx, m.Reply, s.audited(ctx, asker, ask))
 		})
 	})

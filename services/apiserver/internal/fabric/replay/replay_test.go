@@ -216,7 +216,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotReadIsRefused(t *testing.T) {
+func TestUnauthorizedReadersAreRefused(t *testing.T) {
 	f := newFixture(t, func(_ context.Context, _ bus.Asker, ask *watchv1.Ask) error {
 		if ask.GetNamespace() != "mine" || ask.GetResource() != "pods" || ask.GetScope() != "n" || ask.GetName() != "x" {
 			return errors.New("you may not")
@@ -236,7 +236,7 @@ func TestWhoMayNotReadIsRefused(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAnsweredElsewhere(t *testing.T) {
+func TestAnswersGoOnlyToTheAskersInbox(t *testing.T) {
 	f := newFixture(t, nil)
 	f.open()
 	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // wait until the server is up

@@ -61,8 +61,8 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// TestWhatIsAskedForIsNoLabel checks that names made up by an asker are not kept anywhere.
-func TestWhatIsAskedForIsNoLabel(t *testing.T) {
+// TestAskedNamesAreNotLabels checks that names made up by an asker are not kept anywhere.
+func TestAskedNamesAreNotLabels(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, bus.Asker, *watchv1.Ask) error { return nil }}, 0)

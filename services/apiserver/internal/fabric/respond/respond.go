@@ -114,20 +114,20 @@ func (r *Responder) Run(ctx context.Context) error {
 		if !ok {
 			return
 		}
-		who := asker.User()
-		if ok, notify := r.rates.allow(who, time.Now()); !ok {
+		user := asker.User()
+		if ok, notify := r.rates.allow(user, time.Now()); !ok {
 			r.metrics.refused.WithLabelValues("rate").Inc()
 			if notify {
 				r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "too many asks; try again later"))
 			}
 			return
 		}
-		if !r.slots.Take(who) {
+		if !r.slots.Take(user) {
 			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver is too busy"))
 			return
 		}
 		work.Go(func() {
-			defer r.slots.Leave(who)
+			defer r.slots.Leave(user)
 			r.answer(ctx, m.Reply, asker, ask)
 		})
 	})

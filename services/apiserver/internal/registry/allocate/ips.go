@@ -96,7 +96,7 @@ func (a *IPs) take(ctx context.Context, addr netip.Addr, try func() error) error
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(ranges, func(r Range) bool { return r.gives(addr) }) {
+	if !slices.ContainsFunc(ranges, func(r Range) bool { return r.allocatable(addr) }) {
 		return ErrOutside
 	}
 	return try()

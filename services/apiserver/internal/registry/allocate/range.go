@@ -55,8 +55,8 @@ func (r Range) at(offset uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// gives reports whether an address of the range can be allocated.
-func (r Range) gives(addr netip.Addr) bool {
+// allocatable reports whether an address of the range can be allocated.
+func (r Range) allocatable(addr netip.Addr) bool {
 	if !r.prefix.Contains(addr) || addr == r.prefix.Addr() {
 		return false
 	}

@@ -26,8 +26,8 @@ func TestAnEncodingThatPanicsIsNotKept(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForAnEncodingThatPanicsHearsOfIt checks that a waiting caller gets an error.
-func TestWhoWaitsForAnEncodingThatPanicsHearsOfIt(t *testing.T) {
+// TestWaitingCallersGetThePanicAsAnError checks that a waiting caller gets an error.
+func TestWaitingCallersGetThePanicAsAnError(t *testing.T) {
 	e := &Encodings{cache: &encodingCache{room: 1 << 20, encoded: newMetrics(prometheus.NewRegistry()).encoded}}
 	begun, end := make(chan struct{}), make(chan struct{})
 	panicked := make(chan any, 1)

@@ -63,9 +63,9 @@ func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 	}
 }
 
-// TestOneRestoreEndsOneEra checks that, when all feeds of a process find out one after the other
+// TestOneRestoreEndsOneEpoch checks that, when all feeds of a process find out one after the other
 // that etcd was set back, the later ones do not end the epoch that has begun since.
-func TestOneRestoreEndsOneEra(t *testing.T) {
+func TestOneRestoreEndsOneEpoch(t *testing.T) {
 	etcd := &renewable{history: store.History{Created: 7}}
 	first, second := driven(t, etcd), driven(t, etcd)
 	shared := first.feed.epoch

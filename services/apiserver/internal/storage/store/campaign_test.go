@@ -144,10 +144,10 @@ func TestTheLivingAreNotDeposed(t *testing.T) {
 	}
 }
 
-// TestLeaderNoticesThatHeWasDeposed checks that the term of a deposed leader ends although its
+// TestLeaderNoticesThatItWasDeposed checks that the term of a deposed leader ends although its
 // lease lives. Two processes that do not hear each other must not depose each other again and
 // again.
-func TestLeaderNoticesThatHeWasDeposed(t *testing.T) {
+func TestLeaderNoticesThatItWasDeposed(t *testing.T) {
 	t.Parallel()
 	etcd, all := etcdtest.Start(t), &crowd{}
 	deaf := func(string) bool { return true }

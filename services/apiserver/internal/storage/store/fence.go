@@ -93,7 +93,7 @@ type guard struct {
 
 func leaseKind() schema.GroupVersionKind { return coordinationv1.SchemeGroupVersion.WithKind("Lease") }
 
-// shareLeases gives each store the one that holds leases, and warns where writes cannot be fenced.
+// shareLeases tells each store which one holds leases, and warns where writes cannot be fenced.
 func (s *Store) shareLeases() {
 	home := s
 	if kind := s.table.Kind(leaseKind()); kind != nil {

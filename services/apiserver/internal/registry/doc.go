@@ -1,5 +1,5 @@
 // Package registry holds the operations on API objects, the same for every kind: get, list, watch,
-// create, update and delete. What a kind adds to them is in its strategy (package strategy). The
+// create, update and delete. A kind's additions to them are in its strategy (package strategy). The
 // registry stands between the HTTP layer, which knows requests, and the store and feed, which know
 // etcd.
 //

@@ -27,7 +27,7 @@ func IgnoresReadErrors(opts metav1.DeleteOptions) bool {
 }
 
 // deleteUnreadable deletes a stored value that cannot be read, without admission, finalizers,
-// preconditions or grace, none of which can be known. Of the object that it returns, only the name
+// preconditions or grace, none of which can be known. In the object that it returns, only the name
 // and the deletion's resourceVersion are known.
 func (r *Resource) deleteUnreadable(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, error) {
 	authorizer := r.registry.config.Authorizer

@@ -143,9 +143,9 @@ func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) e
 	return nil
 }
 
-// Run passes the watch's events to sink until ctx ends, drained is closed, sink fails (Run returns
-// its error), or the feed ends the watch, for example because sink is too slow. In the last case
-// the client watches again from its last revision.
+// Run passes the watch's events to sink. It ends when ctx ends, when drained is closed, when sink
+// fails (Run returns its error), or when the feed ends the watch, for example because sink is too
+// slow. In the last case the client watches again from its last revision.
 func (w *Watch) Run(ctx context.Context, drained <-chan struct{}, sink Sink) error {
 	defer w.Stop()
 	if w.failed != nil {

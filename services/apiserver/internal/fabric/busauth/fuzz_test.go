@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
 )
 
-// FuzzSubjects checks that a user that is granted the objects of one namespace, one object in it,
-// or one cluster-scoped object receives messages of these and of no others, whatever the names. No
+// FuzzSubjects grants a user the objects of one namespace, one object in it, and one cluster-scoped
+// object. Whatever the names, the user must receive messages of these and of no others, and no
 // subject may have another meaning for NATS.
 func FuzzSubjects(f *testing.F) {
 	for _, text := range []string{"n", "*", ">", "n.*", "a.b", "~", "~progress", "~2a", " ", "\x00", "\r\n", "\x7f", "ü", "名", "core", "~h", strings.Repeat("x", 256), "\xff"} {

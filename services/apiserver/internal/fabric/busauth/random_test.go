@@ -155,9 +155,9 @@ func anySubjects(t *rapid.T) []rbacv1.Subject {
 	}), 0, 2).Draw(t, "subjects")
 }
 
-// TestRightsAreThoseOfRoles checks, for any roles and bindings, that no user is granted a subject
-// that carries watch messages of an object that RBAC does not let it list and watch. A user within
-// the bounds may subscribe to every view that RBAC allows.
+// TestRightsAreThoseOfRoles draws random roles and bindings. No user may be granted a subject that
+// carries watch messages of an object that RBAC does not let it list and watch. A user within the
+// bounds may subscribe to every view that RBAC allows.
 func TestRightsAreThoseOfRoles(t *testing.T) {
 	users, err := tokens(t.TempDir())
 	if err != nil {

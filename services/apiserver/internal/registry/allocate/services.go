@@ -23,8 +23,8 @@ type Services struct {
 	log   *slog.Logger
 }
 
-// NewServices returns the allocator of services' addresses and ports. What it cannot release at
-// once it logs, and Repair finds later.
+// NewServices returns the allocator of services' addresses and ports. It logs everything that it
+// cannot release at once; Repair finds that later.
 func NewServices(ips *IPs, ports *Ports, log *slog.Logger) *Services {
 	return &Services{ips: ips, ports: ports, log: log}
 }

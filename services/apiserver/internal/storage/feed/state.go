@@ -38,8 +38,8 @@ type state struct {
 	objects map[string]*item
 	// parts are the objects of each namespace and each scope.
 	parts map[View]map[string]*item
-	// heads are the revisions of the last change of the whole, of each namespace and of each scope,
-	// if above start.
+	// heads are the revisions of the last change, if above start: for the whole resource, for each
+	// namespace and for each scope.
 	heads  map[View]int64
 	window []*Event
 	bytes  int

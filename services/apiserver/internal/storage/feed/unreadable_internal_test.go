@@ -63,8 +63,8 @@ func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 	}
 }
 
-// TestOneRestoreEndsOneEpoch checks that, when all feeds of a process find out one after the other
-// that etcd was set back, the later ones do not end the epoch that has begun since.
+// TestOneRestoreEndsOneEpoch: all feeds of a process find out one after the other that etcd was set
+// back. The later ones must not end the epoch that has begun since.
 func TestOneRestoreEndsOneEpoch(t *testing.T) {
 	etcd := &renewable{history: store.History{Created: 7}}
 	first, second := driven(t, etcd), driven(t, etcd)

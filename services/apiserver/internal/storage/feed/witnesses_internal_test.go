@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestWitnesses checks that a deletion alone is no witness, since the object may be absent in an
-// etcd that was set back too, and that an unreadable value is none.
+// TestWitnesses checks that a deletion alone is no witness: the object may be absent in an etcd
+// that was set back too. An unreadable value is no witness either.
 func TestWitnesses(t *testing.T) {
 	put := func(r int64) *Event { return &Event{Revision: r} }
 	gone := func(r int64) *Event { return &Event{Revision: r, Deleted: true} }

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// TestMembers checks that an apiserver is a member from its announcement until it leaves or has not
-// renewed it for too long, and that its record is where Kubernetes' own apiservers keep theirs.
+// TestMembers checks that an apiserver is a member from its announcement until it leaves, or has
+// not renewed it for too long. Its record must be where Kubernetes' own apiservers keep theirs.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestFull checks that an etcd with a full database refuses writes that would make it larger, with
-// an error that says what to do, and still serves reads and accepts deletions.
+// an error that says what to do. It must still serve reads and accept deletions.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.StartSmall(t, 8<<20)

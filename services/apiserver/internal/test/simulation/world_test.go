@@ -30,9 +30,9 @@ type settings struct {
 	faults
 	// window is how many events a feed keeps.
 	window int
-	// lag is the chance that a feed or a publisher does not continue just now, leave that an
-	// apiserver leaves a dead timeline, progress that a quiet etcd reports progress, and lost that
-	// the log loses a message or its acknowledgement.
+	// lag is the chance that a feed or a publisher does not continue just now, leave the chance
+	// that an apiserver leaves a dead timeline. progress is the chance that a quiet etcd reports
+	// progress, lost the chance that the log loses a message or its acknowledgement.
 	lag, leave, progress, lost int
 	// noLog removes the log.
 	noLog bool

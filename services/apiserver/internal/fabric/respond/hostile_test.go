@@ -52,7 +52,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 	for end := time.After(deadline); ; {
 		select {
 		case why := <-refused:
-			if strings.Contains(why, "too much") {
+			if strings.Contains(why, "too busy") {
 				return
 			}
 		case <-end:

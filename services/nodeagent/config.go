@@ -19,69 +19,70 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 )
 
-// DefaultMaxPods is how many pods a node takes when Config does not say (the kubelet's
+// DefaultMaxPods is the number of pods a node runs when Config does not set it (the kubelet's
 // --max-pods).
 const DefaultMaxPods = 110
 
-// SimulatedRuntime is the runtime endpoint that stands for the simulated runtime: an
-// in-process CRI server that starts nothing.
+// SimulatedRuntime is the runtime endpoint that selects the simulated runtime: an in-process CRI
+// server that starts nothing.
 const SimulatedRuntime = "simulated"
 
 // DefaultContainerd is containerd's usual CRI socket.
 const DefaultContainerd = "unix:///run/containerd/containerd.sock"
 
-// Config is what a node agent needs to know.
+// Config configures a node agent.
 type Config struct {
-	// NodeName is the name of the Node that this agent is; required, a DNS subdomain.
+	// NodeName is the name of this agent's Node; required, a DNS subdomain.
 	NodeName string
-	// API tells how to reach the apiserver; required unless Bootstrap is set.
+	// API is the connection to the apiserver; required unless Bootstrap is set.
 	API *rest.Config
-	// Bootstrap is a kubeconfig with the apiserver's address and authority and a bootstrap token,
-	// read again when a certificate is asked for. With it the agent gets and keeps its own client
-	// certificate in DataDir/pki, and shows that to the apiserver and to NATS.
+	// Bootstrap is the path of a kubeconfig with the apiserver's address, its CA and a bootstrap
+	// token. The agent reads it again whenever it requests a certificate. With it the agent obtains
+	// and renews its own client certificate in DataDir/pki, and presents that to the apiserver and
+	// to NATS.
 	Bootstrap string
-	// APIServers are https URLs of the apiservers in place of Bootstrap's one.
+	// APIServers are https URLs of apiservers, used in place of the one in Bootstrap.
 	APIServers []string
-	// Bus tells how to reach NATS; required.
+	// Bus is the connection to NATS; required.
 	Bus bus.Config
-	// Transport says what carries calls to the apiserver; HTTPS if empty.
+	// Transport carries calls to the apiserver; HTTPS if empty.
 	Transport client.Transport
 	// Runtime is the container runtime; required.
 	Runtime RuntimeConfig
-	// DataDir holds pods' volumes and files, and their logs unless LogDir is set; required.
+	// DataDir holds the pods' volumes and files, and their logs unless LogDir is set; required.
 	DataDir string
-	// LogDir holds containers' logs; DataDir/logs when empty.
+	// LogDir holds the containers' logs; DataDir/logs when empty.
 	LogDir string
-	// Labels are put on the Node beside Kubernetes' own. Those of Kubernetes' domains that a
-	// node may not give itself are refused.
+	// Labels are set on the Node in addition to Kubernetes' own. validate rejects labels in
+	// Kubernetes' domains that a node may not set on itself.
 	Labels map[string]string
-	// MaxPods is how many pods the node takes; DefaultMaxPods when 0.
+	// MaxPods is the maximum number of pods on the node; DefaultMaxPods when 0.
 	MaxPods int
-	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones, which any
-	// pod may: names, or beginnings of names that end in "*".
+	// AllowedUnsafeSysctls are the kernel parameters that pods may set beyond the safe ones, which
+	// any pod may set. Each is a name, or a prefix that ends in "*".
 	AllowedUnsafeSysctls []string
-	// NodeIP is the node's address; found from the default route when empty.
+	// NodeIP is the node's address; taken from the default route when empty.
 	NodeIP string
-	// PodCIDR is the range of the pods' addresses under the simulated runtime; derived from the
-	// node's name when it is not set. Other runtimes have their own network configuration.
+	// PodCIDR is the range of pod addresses under the simulated runtime; derived from the node's
+	// name when not set. Other runtimes have their own network configuration.
 	PodCIDR netip.Prefix
-	// ClusterDNS are the name servers of pods with dnsPolicy ClusterFirst; when empty such
-	// pods use the node's own, and get an Event that says so.
+	// ClusterDNS are the name servers of pods with dnsPolicy ClusterFirst. When empty such pods use
+	// the node's own servers and get an Event that says so.
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
 	ClusterDomain string
-	// Version is that of the program, which it tells of itself.
+	// Version is the version of the program, which the agent reports about itself.
 	Version string
-	// ShutdownGracePeriod is how long the pods may take to end when the agent is told to, which
-	// is right where the containers die with it; they are left running when 0. So much of it as
-	// ShutdownGracePeriodCriticalPods says is for pods that the system needs, which end last. (The
-	// kubelet's shutdownGracePeriod and shutdownGracePeriodCriticalPods.)
+	// ShutdownGracePeriod is the time the pods have to terminate when the agent is told to stop.
+	// Set it where the containers die with the agent; when it is 0 they are left running. The agent
+	// terminates critical pods last and reserves ShutdownGracePeriodCriticalPods of the period for
+	// them. (The kubelet's shutdownGracePeriod and shutdownGracePeriodCriticalPods.)
 	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
-	// Logger takes the log; slog's default when nil.
+	// Logger receives the log; slog's default when nil.
 	Logger *slog.Logger
-	// Registerer takes the metrics; they are not kept when nil.
+	// Registerer receives the metrics; they are discarded when nil.
 	Registerer prometheus.Registerer
-	// Trace takes the hops of changes; may be nil.
+	// Trace records the hops of changes; may be nil.
 	Trace *trace.Recorder
 }
 
@@ -112,7 +113,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// validate reports every fault of the configuration at once. It reads and writes nothing.
+// validate reports every fault of the configuration at once. It does no I/O.
 func (c *Config) validate() error {
 	var faults []error
 	if c.NodeName == "" {
@@ -134,19 +135,20 @@ func (c *Config) validate() error {
 	} else if !filepath.IsAbs(c.DataDir) {
 		faults = append(faults, fmt.Errorf("the data directory %q is not an absolute path", c.DataDir))
 	}
-	// Which of them the kernel has is seen when the agent starts.
+	// The agent checks at start which of them the kernel has.
 	if _, err := admit.NewSysctls("", c.AllowedUnsafeSysctls); err != nil {
 		faults = append(faults, err)
 	}
 	faults = append(faults, checkLabels(c.Labels)...)
 	if c.ShutdownGracePeriod != 0 && c.ShutdownGracePeriod < time.Second {
-		faults = append(faults, fmt.Errorf("the pods cannot end within %v: give 0, or one second or more", c.ShutdownGracePeriod))
+		faults = append(faults, fmt.Errorf("the shutdown grace period must be 0 or at least one second, got %v", c.ShutdownGracePeriod))
 	}
 	if c.ShutdownGracePeriodCriticalPods < 0 || c.ShutdownGracePeriodCriticalPods > c.ShutdownGracePeriod {
-		faults = append(faults, fmt.Errorf("the time in which critical pods end, %v, is not a part of the %v in which all do", c.ShutdownGracePeriodCriticalPods, c.ShutdownGracePeriod))
+		faults = append(faults, fmt.Errorf("the shutdown grace period of critical pods must be between 0 and the %v of all pods, got %v",
+			c.ShutdownGracePeriod, c.ShutdownGracePeriodCriticalPods))
 	}
 	if c.MaxPods < 0 {
-		faults = append(faults, fmt.Errorf("the number of pods %d is negative", c.MaxPods))
+		faults = append(faults, fmt.Errorf("the maximum number of pods must not be negative, got %d", c.MaxPods))
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("configuring the node agent: %w", errors.Join(faults...))

@@ -22,7 +22,7 @@ import (
 // bootstrap kubeconfig without its credentials.
 const ClusterFile = "cluster.kubeconfig"
 
-// joining is how the agent gets its certificate.
+// joining returns the configuration by which the agent obtains its certificate.
 func (c *Config) joining() join.Config {
 	cfg := join.Config{NodeName: c.NodeName, Dir: filepath.Join(c.DataDir, "pki"), Kubeconfig: c.Bootstrap, Logger: c.Logger}
 	if len(c.APIServers) > 0 {
@@ -56,8 +56,8 @@ func (a *Agent) Join(ctx context.Context) error {
 	return nil
 }
 
-// identified is run with the agent's own certificate, if it is to have one, and keeps that until
-// run has ended.
+// identified calls run with the agent's own certificate, if it is to have one, and renews the
+// certificate until run returns.
 func (a *Agent) identified(ctx context.Context, run func(context.Context) error) error {
 	if a.joiner == nil {
 		return run(ctx)
@@ -83,7 +83,8 @@ func (a *Agent) identified(ctx context.Context, run func(context.Context) error)
 	return group.Wait()
 }
 
-// because says in the words of joining why the apiserver does not answer, if it does not.
+// because returns the joiner's explanation of why the apiserver does not answer, if it has one,
+// instead of err.
 func (a *Agent) because(ctx context.Context, err error) error {
 	if err == nil || a.joiner == nil {
 		return err
@@ -94,7 +95,8 @@ func (a *Agent) because(ctx context.Context, err error) error {
 	return err
 }
 
-// certificateFile is where the certificate is that the apiserver is shown; empty if it is in no file.
+// certificateFile returns the file of the certificate presented to the apiserver; empty if it is in
+// no file.
 func (a *Agent) certificateFile() string {
 	if a.joiner != nil {
 		return a.joiner.Path()
@@ -102,8 +104,8 @@ func (a *Agent) certificateFile() string {
 	return a.cfg.API.CertFile
 }
 
-// withCertificate has NATS be shown a node's certificate, unless another credential is set, and be
-// known by the plane's authority where it is reached by TLS and no other is set.
+// withCertificate presents the node's certificate to NATS unless cfg has another credential. Over
+// TLS it also trusts the control plane's CA unless cfg has another one.
 func withCertificate(cfg bus.Config, path string, ca []byte) bus.Config {
 	if !cfg.HasCredentials() {
 		cfg.CertFile, cfg.KeyFile = path, path

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// ownDomains are those of Kubernetes' label domains in which a node may label itself, and
-// ownLabels the labels outside them by which it describes itself (k8s.io/kubelet,
-// pkg/apis.IsKubeletLabel). The apiserver refuses a Node that gives itself others, since pods
-// are steered by them.
+// ownDomains are the Kubernetes label domains in which a node may label itself. ownLabels are the
+// labels outside those domains by which a node describes itself (k8s.io/kubelet,
+// pkg/apis.IsKubeletLabel). The apiserver rejects a Node that sets others on itself, since labels
+// steer pods.
 func ownDomains() []string { return []string{"kubelet.kubernetes.io", "node.kubernetes.io"} }
 
 func ownLabels() []string {
@@ -25,8 +25,8 @@ func ownLabels() []string {
 	}
 }
 
-// checkLabels reports the labels that a node must not have, or that are none, in the kubelet's
-// words.
+// checkLabels returns an error for each invalid label and for the labels that a node must not set,
+// in the kubelet's words.
 func checkLabels(labels map[string]string) []error {
 	var faults []error
 	var unknown []string
@@ -50,7 +50,7 @@ func checkLabels(labels map[string]string) []error {
 	return faults
 }
 
-// within says whether a domain is one of domains, or lies in one.
+// within reports whether domain is one of domains or a subdomain of one.
 func within(domain string, domains ...string) bool {
 	return slices.ContainsFunc(domains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }

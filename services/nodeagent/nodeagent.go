@@ -27,17 +27,17 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// Agent is one node's agent.
+// Agent is the agent of one node.
 type Agent struct {
 	cfg Config
 
 	mu     sync.Mutex
 	inner  *agent.Agent
-	causes readiness.Causes // what may keep inner from knowing its pods
+	causes readiness.Causes // reasons for which inner may not know its pods
 	joiner *join.Joiner     // nil without Config.Bootstrap
 }
 
-// New checks the configuration and makes an agent. It connects to nothing and touches no disk.
+// New checks the configuration and returns an agent. It connects to nothing and touches no disk.
 func New(cfg Config) (*Agent, error) {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
@@ -50,12 +50,12 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run is the agent until ctx ends; it returns when everything it started has ended.
-// Containers are left running, and the next agent takes them over, unless there is a
-// Config.ShutdownGracePeriod: then the pods are ended first.
+// Run runs the agent until ctx ends and returns when everything it started has ended. It leaves
+// containers running for the next agent to take over, unless Config.ShutdownGracePeriod is set:
+// then it terminates the pods first.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := privateDir(a.cfg.DataDir); err != nil {
-		return fmt.Errorf("making the node agent's data directory: %w", err)
+		return fmt.Errorf("creating the node agent's data directory: %w", err)
 	}
 	ctx, end := a.outlive(ctx)
 	defer end()
@@ -80,7 +80,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// outlive gives a context that ends after ctx, when the pods have been ended. end must be called.
+// outlive returns a context that ends once the pods are terminated after ctx ends. The caller must
+// call end.
 func (a *Agent) outlive(ctx context.Context) (life context.Context, end func()) {
 	if a.cfg.ShutdownGracePeriod == 0 {
 		return ctx, func() {}
@@ -105,9 +106,10 @@ func (a *Agent) outlive(ctx context.Context) (life context.Context, end func()) 
 	}
 }
 
-// run is the agent over the runtime at endpoint, whose pods answer to dial; nil is the network.
+// run runs the agent on the runtime at endpoint. Probes reach the pods by dial; nil means the
+// network.
 func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) error {
-	// Without NATS pods are followed over HTTP, and logs are served when it comes up.
+	// Without NATS the agent watches pods over HTTP, and serves logs once NATS is up.
 	conn, err := bus.Dial(client.BusConfig(a.cfg.API, a.cfg.Bus))
 	if err != nil {
 		return fmt.Errorf("running the node agent: %w", err)
@@ -124,7 +126,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	}
 	defer func() {
 		if err := cri.Close(); err != nil {
-			a.cfg.Logger.Warn("closing the connection to the container runtime failed", "error", err)
+			a.cfg.Logger.Warn("closing the connection to the container runtime failed", "err", err)
 		}
 	}()
 	cri.Own(a.cfg.NodeName)
@@ -163,7 +165,7 @@ func (a *Agent) run(ctx context.Context, endpoint string, dial prober.Dial) erro
 	return group.Wait()
 }
 
-// self is what this agent says of itself.
+// self returns what the agent reports about itself.
 func (a *Agent) self() report.Self {
 	return report.Self{
 		Service: report.NodeAgent, Replica: a.cfg.NodeName, Version: a.cfg.Version, Ready: a.Ready, Watchers: a.Watchers, Logger: a.cfg.Logger,
@@ -173,7 +175,7 @@ func (a *Agent) self() report.Self {
 	}
 }
 
-// serveLogs serves logs on the node's subject of the bus until ctx ends.
+// serveLogs returns a function that serves logs on the node's bus subject until its context ends.
 func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Context, []byte, io.Writer) error) error {
 	return func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
 		subject := bus.NodeSubject(a.cfg.NodeName, nodeapi.Logs)
@@ -188,7 +190,7 @@ func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Con
 	}
 }
 
-// Ready says why the agent is not ready to run pods; nil when it is.
+// Ready returns the reason why the agent is not ready to run pods; nil when it is.
 func (a *Agent) Ready(ctx context.Context) error {
 	a.mu.Lock()
 	inner, causes := a.inner, a.causes
@@ -204,14 +206,14 @@ func (a *Agent) Ready(ctx context.Context) error {
 	return readiness.Check(ctx, known{inner}, causes)
 }
 
-// known says whether the node's pods are known and can be run.
+// known adapts an Agent to readiness.Check: it is ready when the node's pods are known and can run.
 type known struct{ *agent.Agent }
 
-// WaitForCacheSync is readiness.Informers'. It does not wait.
+// WaitForCacheSync implements readiness.Informers. It does not wait.
 func (k known) WaitForCacheSync(ctx context.Context) error { return k.Ready(ctx) }
 
-// Watchers says what the agent follows, and how far it and its handlers are behind; nothing
-// before the container runtime has answered.
+// Watchers returns what the agent watches and how far it and its handlers lag; nil before the
+// container runtime has answered.
 func (a *Agent) Watchers() []watcher.Status {
 	a.mu.Lock()
 	inner := a.inner
@@ -222,10 +224,10 @@ func (a *Agent) Watchers() []watcher.Status {
 	return inner.Watchers()
 }
 
-// probeTime is how long ProbeRuntime waits for an answer.
+// probeTime bounds how long ProbeRuntime waits for an answer.
 const probeTime = 3 * time.Second
 
-// ProbeRuntime says whether a CRI runtime answers at endpoint: nil if so, else why not.
+// ProbeRuntime checks that a CRI runtime answers at endpoint; the error says why it does not.
 func ProbeRuntime(ctx context.Context, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -237,7 +239,8 @@ func ProbeRuntime(ctx context.Context, endpoint string) error {
 	return errors.Join(err, cri.Close())
 }
 
-// privateDir makes a directory that is nobody else's to look into, or makes one that is there such.
+// privateDir creates path as a directory that other users cannot read, or restricts the mode of an
+// existing one.
 func privateDir(path string) error {
 	const private = 0o750
 	if err := os.MkdirAll(path, private); err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/simulated"
 )
 
-// SimulatedConfig sets how the simulated runtime behaves. Pods may say otherwise for
-// themselves, by annotations that begin with "simulated.garboard.io/".
+// SimulatedConfig configures the behaviour of the simulated runtime. A pod can override it with
+// annotations that begin with "simulated.garboard.io/".
 type SimulatedConfig struct {
-	// StartDelay is how long a container takes to start.
+	// StartDelay is the time a container takes to start.
 	StartDelay time.Duration
-	// RunFor is how long a container runs before it exits with ExitCode; for ever when 0.
+	// RunFor is the time after which a container exits with ExitCode; it never exits when 0.
 	RunFor time.Duration
-	// ExitCode is the code with which containers exit after RunFor.
+	// ExitCode is the exit code of containers after RunFor.
 	ExitCode int32
-	// Fail, when set, is asked before each call by CRI's name of it ("RunPodSandbox"); its
-	// error is the call's.
+	// Fail, when set, is called before each call with its CRI name ("RunPodSandbox"). If it returns
+	// an error, the call fails with it.
 	Fail func(call string) error
 }
 
@@ -40,8 +40,8 @@ func (c *Config) newSimulated() (*simulated.Runtime, error) {
 	return runtime, nil
 }
 
-// simulatedCIDR gives a node a range of addresses of its own, most likely: 10.128.0.0/9 has
-// room for 32,768 of them. Nothing is routed to them.
+// simulatedCIDR derives a node's address range from its name. 10.128.0.0/9 has 32,768 such ranges,
+// so two nodes rarely share one. Nothing is routed to them.
 func simulatedCIDR(node string) netip.Prefix {
 	h := fnv.New32a()
 	h.Write([]byte(node))

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// setupEmptyDir makes an emptyDir, in memory if its medium says so, open to every user of
-// the pod.
+// setupEmptyDir creates an emptyDir, in memory if its medium says so, open to every user of the
+// pod.
 func (v *Volumes) setupEmptyDir(dir string, source *corev1.EmptyDirVolumeSource, group *int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making the directory: %w", err)
+		return fmt.Errorf("creating the directory: %w", err)
 	}
 	switch source.Medium {
 	case corev1.StorageMediumDefault:
@@ -37,7 +37,7 @@ func (v *Volumes) setupEmptyDir(dir string, source *corev1.EmptyDirVolumeSource,
 		}
 		mode |= os.ModeSetgid
 	}
-	// The umask took part in the mode that MkdirAll set.
+	// MkdirAll's mode is subject to the umask.
 	if err := os.Chmod(dir, mode); err != nil {
 		return fmt.Errorf("opening the directory to the pod's users: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// checkHostPath makes or checks the path of a hostPath volume, as its type says.
+// checkHostPath creates or checks the path of a hostPath volume, according to its type.
 func checkHostPath(source *corev1.HostPathVolumeSource) error {
 	kind := corev1.HostPathUnset
 	if source.Type != nil {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountMemory mounts a tmpfs of size bytes (the kernel's default when 0) and mode at dir, unless
-// something is mounted there, and reports whether it did. Where the kernel knows how (Linux 6.4)
-// its pages are never swapped out.
+// mountMemory mounts a tmpfs at dir with the given mode and size in bytes (the kernel's default
+// when 0), unless something is mounted there. It reports whether it did. Where the kernel supports
+// it (Linux 6.4), the pages are never swapped out.
 func mountMemory(dir string, size int64, mode os.FileMode) (bool, error) {
 	mounted, err := isMountPoint(dir)
 	if mounted || err != nil {
@@ -32,14 +32,14 @@ func mountMemory(dir string, size int64, mode os.FileMode) (bool, error) {
 	return err == nil, os.NewSyscallError("mount", err)
 }
 
-// bindFile mounts what is opened as source at target, whatever its name leads to by now.
+// bindFile bind-mounts the open file source at target, whatever its name leads to by now.
 func bindFile(source *os.File, target string) error {
 	path := fmt.Sprintf("/proc/self/fd/%d", source.Fd())
 	return os.NewSyscallError("mount", unix.Mount(path, target, "", unix.MS_BIND, ""))
 }
 
-// isMountPoint reports whether something is mounted at path, which is not followed if it is a
-// link. What is not there is no mount point.
+// isMountPoint reports whether something is mounted at path. It does not follow a link at path. A
+// missing path is not a mount point.
 func isMountPoint(path string) (bool, error) {
 	var s unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &s)
@@ -49,7 +49,7 @@ func isMountPoint(path string) (bool, error) {
 	case err == nil && s.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0:
 		return s.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
-	// Before Linux 5.8, or a file system that does not answer.
+	// The kernel is older than Linux 5.8, or the file system does not report the attribute.
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return false, fmt.Errorf("looking for a mount: %w", err)
@@ -58,7 +58,7 @@ func isMountPoint(path string) (bool, error) {
 	return slices.Contains(points, resolved), err
 }
 
-// unmount takes away everything that is mounted at path itself.
+// unmount removes every mount at path itself.
 func unmount(path string) error {
 	for range maxNames {
 		mounted, err := isMountPoint(path)
@@ -72,7 +72,7 @@ func unmount(path string) error {
 	return fmt.Errorf("something is still mounted at %s", path)
 }
 
-// detach unmounts the topmost mount at path, at once for all who come later.
+// detach unmounts the topmost mount at path, immediately for all later users.
 func detach(path string) error {
 	if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 		return fmt.Errorf("unmounting %s: %w", path, err)
@@ -80,8 +80,8 @@ func detach(path string) error {
 	return nil
 }
 
-// unmountBelow unmounts whatever is mounted at dir or below it, innermost first. Without an error
-// nothing is mounted there any more.
+// unmountBelow unmounts everything at dir and below it, innermost first. If it returns nil, nothing
+// is mounted there any more.
 func unmountBelow(dir string) error {
 	points, err := mountsBelow(dir)
 	if err != nil || len(points) == 0 {
@@ -102,9 +102,9 @@ func unmountBelow(dir string) error {
 	return nil
 }
 
-// mountsBelow lists the mount points at dir and below it, in the order of their mounting.
+// mountsBelow lists the mount points at dir and below it, in mount order.
 func mountsBelow(dir string) ([]string, error) {
-	// The kernel lists where links lead.
+	// The kernel lists resolved paths.
 	dir, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -119,7 +119,7 @@ func mountsBelow(dir string) ([]string, error) {
 	defer func() { _ = f.Close() }()
 	var points []string
 	lines := bufio.NewScanner(f)
-	// A line holds two paths, and options as long as a page.
+	// A line holds two paths, and options of up to a page.
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())

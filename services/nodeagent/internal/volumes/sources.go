@@ -40,7 +40,7 @@ func (v *Volumes) secretFiles(ctx context.Context, pod *corev1.Pod, name string,
 	return choose(secret.Data, items, mode, optional, "secret", pod.Namespace+"/"+name)
 }
 
-// choose picks the wanted keys, all of them when items is empty.
+// choose returns the keys of data that items name, or all keys when items is empty.
 func choose(data map[string][]byte, items []corev1.KeyToPath, defaultMode os.FileMode, optional bool, what, name string) (map[string]file, error) {
 	files := make(map[string]file, len(data))
 	if len(items) == 0 {
@@ -132,7 +132,8 @@ func (v *Volumes) projectedFiles(ctx context.Context, pod *corev1.Pod, projected
 	return files, nil
 }
 
-// singleUser is the user as which every container of pod runs; nil if that is not known.
+// singleUser returns the user that every container of pod runs as; nil if they differ or it is not
+// known.
 func singleUser(pod *corev1.Pod) *int64 {
 	var user *int64
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {

@@ -12,33 +12,34 @@ import (
 )
 
 // subPathsDir is where subPaths are mounted: <pod>/volume-subpaths/<volume>/<container>/<index>, as
-// the kubelet has it.
+// in the kubelet.
 const subPathsDir = "volume-subpaths"
 
-// SubPath is one mount of a container that shows a part of a volume.
+// SubPath is a container mount that shows part of a volume.
 type SubPath struct {
-	// UID is the pod's, Container and Volume are names in the pod, and Index is the mount's place
-	// among those of the container.
+	// UID is the pod's. Container and Volume are names in the pod, and Index is the index of the
+	// mount among those of the container.
 	UID, Container, Volume string
 	Index                  int
-	// Root is the volume's path on the host, and Path what is to be shown, relative to it.
+	// Root is the volume's path on the host, and Path the part to show, relative to it.
 	Root, Path string
 }
 
-// MountSubPath returns the path on the host at which a container finds a part of a volume: a bind
-// mount of what Path led to when it was opened, which no later change of the volume redirects.
-// Directories that are missing are made. A path that leads out of the volume, by ".." or by a link
-// that a container left, is refused.
+// MountSubPath returns the host path at which a container finds part of a volume: a bind mount of
+// the file that Path led to when it was opened. No later change in the volume redirects it. Missing
+// directories are created. It refuses a path that leads out of the volume, by ".." or by a link
+// that a container left.
 //
-// An earlier mount of the same UID, Volume, Container and Index goes away. ReleaseSubPaths and Remove
-// take the mount away. Under the simulated runtime nothing is mounted, and the path is the volume's.
+// It replaces an earlier mount of the same UID, Volume, Container and Index. ReleaseSubPaths and
+// Remove remove the mount. Under the simulated runtime nothing is mounted, and the path is in the
+// volume.
 func (v *Volumes) MountSubPath(s SubPath) (string, error) {
 	if !filepath.IsLocal(s.Path) || slices.Contains(strings.Split(filepath.ToSlash(s.Path), "/"), "..") {
 		return "", fmt.Errorf("the subPath %q must be relative and must not contain \"..\"", s.Path)
 	}
 	for _, name := range []string{s.UID, s.Volume, s.Container} {
 		if !isName(name) {
-			return "", fmt.Errorf("mounting a subPath: %q is no name", name)
+			return "", fmt.Errorf("mounting a subPath: %q is not a name", name)
 		}
 	}
 	source, err := openSubPath(s.Root, s.Path)
@@ -51,18 +52,18 @@ func (v *Volumes) MountSubPath(s SubPath) (string, error) {
 	}
 	info, err := source.Stat()
 	if err != nil {
-		return "", fmt.Errorf("looking at the subPath %q: %w", s.Path, err)
+		return "", fmt.Errorf("reading the subPath %q: %w", s.Path, err)
 	}
 	dir := filepath.Join(v.PodDir(s.UID), subPathsDir, s.Volume, s.Container)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("making the directory of the mount: %w", err)
+		return "", fmt.Errorf("creating the directory of the mount: %w", err)
 	}
 	target := filepath.Join(dir, strconv.Itoa(s.Index))
 	if err := release(target); err != nil {
 		return "", err
 	}
 	if err := makeTarget(target, info.IsDir()); err != nil {
-		return "", fmt.Errorf("making the mount point: %w", err)
+		return "", fmt.Errorf("creating the mount point: %w", err)
 	}
 	if err := bindFile(source, target); err != nil {
 		return "", errors.Join(fmt.Errorf("mounting the subPath %q: %w", s.Path, err), os.Remove(target))
@@ -70,7 +71,7 @@ func (v *Volumes) MountSubPath(s SubPath) (string, error) {
 	return target, nil
 }
 
-// makeTarget makes what something can be mounted at. A file serves for all that is no directory.
+// makeTarget creates a mount point. A file serves for everything that is not a directory.
 func makeTarget(path string, isDir bool) error {
 	if isDir {
 		return os.Mkdir(path, 0o750)
@@ -93,10 +94,10 @@ func release(target string) error {
 	return nil
 }
 
-// ReleaseSubPaths takes away the subPaths of those containers of a pod that are not in use.
+// ReleaseSubPaths removes the subPath mounts of the containers of a pod that are not in use.
 func (v *Volumes) ReleaseSubPaths(uid string, inUse func(container string) bool) error {
 	if !isName(uid) {
-		return fmt.Errorf("releasing the subPaths of a pod: %q is no UID", uid)
+		return fmt.Errorf("releasing the subPaths of a pod: %q is not a UID", uid)
 	}
 	var faults []error
 	dir := filepath.Join(v.PodDir(uid), subPathsDir)
@@ -117,7 +118,7 @@ func (v *Volumes) ReleaseSubPaths(uid string, inUse func(container string) bool)
 	return errors.Join(faults...)
 }
 
-// namesIn lists a directory of the agent's own; one that is not there is empty.
+// namesIn lists one of the agent's own directories; a missing one is empty.
 func namesIn(dir string, faults *[]error) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRaces bounds how often a path is opened again because it changed meanwhile.
+// maxRaces bounds how often a path that changes meanwhile is opened again.
 const maxRaces = 64
 
-// beneath lets links lead anywhere in the volume and nowhere else. Links that the kernel makes,
-// as those in /proc, lead to open files wherever they are.
+// beneath allows links to lead anywhere inside the volume, but not outside. Magic links, as in
+// /proc, are not followed: they lead to open files wherever those are.
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
 
-// openSubPath opens what sub leads to in the volume at root, and makes directories of what is
-// missing. The file can only be looked at and mounted.
+// openSubPath opens sub in the volume at root and creates missing directories. The returned file
+// can only be stat'ed and mounted (O_PATH).
 func openSubPath(root, sub string) (*os.File, error) {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -55,15 +55,15 @@ func openAt(dir *os.File, path string, flags, resolve uint64) (*os.File, error) 
 		if err == nil {
 			return os.NewFile(uintptr(fd), path), nil
 		}
-		// The kernel could not tell whether a ".." stayed beneath, since something was renamed.
+		// The kernel could not determine whether a ".." stayed beneath, because of a rename.
 		if again := errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR); !again || try == maxRaces {
 			return nil, err
 		}
 	}
 }
 
-// makeSubPath opens the directories of sub one by one, and makes those that are missing, with the
-// mode of the volume's own (the kubelet's rule).
+// makeSubPath opens the directories of sub one by one and creates missing ones with the mode of the
+// volume's own (the kubelet's rule).
 func makeSubPath(volume *os.File, sub string) (*os.File, error) {
 	info, err := volume.Stat()
 	if err != nil {
@@ -93,7 +93,7 @@ func makeSubPath(volume *os.File, sub string) (*os.File, error) {
 	return dir, nil
 }
 
-// makeDir makes the directory name in dir and opens it.
+// makeDir creates the directory name in dir and opens it.
 func makeDir(dir *os.File, name string, mode os.FileMode) (*os.File, error) {
 	err := unix.Mkdirat(int(dir.Fd()), name, 0o700)
 	if err != nil && !errors.Is(err, unix.EEXIST) {
@@ -107,8 +107,8 @@ func makeDir(dir *os.File, name string, mode os.FileMode) (*os.File, error) {
 	if !mine {
 		return made, nil
 	}
-	// By now a container may have put another directory in its place, and nobody is to open that
-	// one to others: only an empty one is.
+	// By now a container may have put another directory in its place, which must not be opened to
+	// others: only an empty one is.
 	if _, err := made.Readdirnames(1); !errors.Is(err, io.EOF) {
 		return made, nil
 	}

@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// openSubPath opens what sub leads to in the volume at root, and makes directories of what is
-// missing.
+// openSubPath opens sub in the volume at root and creates missing directories.
 func openSubPath(root, sub string) (*os.File, error) {
 	volume, err := os.OpenRoot(root)
 	if err != nil {

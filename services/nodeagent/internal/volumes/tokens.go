@@ -16,11 +16,10 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 )
 
-// maxTokenAge is when a token is renewed however long it lives (the kubelet's rule).
+// maxTokenAge is the age at which a token is renewed whatever its lifetime (the kubelet's rule).
 const maxTokenAge = 24 * time.Hour
 
-// tokens keeps the service account tokens of pods and renews each when 80 % of its life is
-// over.
+// tokens caches the service account tokens of pods and renews each after 80 % of its lifetime.
 type tokens struct {
 	accounts client.Resource[*corev1.ServiceAccount]
 	logger   *slog.Logger
@@ -32,12 +31,12 @@ type tokens struct {
 type token struct {
 	value           string
 	issued, expires time.Time
-	// asked is when a new one was last asked for in vain; told says that the log tells of its end.
+	// asked is the time of the last failed renewal; told reports that the expiry was logged.
 	asked time.Time
 	told  bool
 }
 
-// While the apiserver is away a new token is asked for again after tokenRetry, and for no longer than
+// While the apiserver is unavailable, a renewal is retried after tokenRetry and takes at most
 // tokenPatience.
 const (
 	tokenRetry    = 10 * time.Second
@@ -90,8 +89,8 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 	}
 	err := t.accounts.CreateSubresource(asking, pod.Namespace, account, "token", request, answer, metav1.CreateOptions{})
 	if err != nil {
-		// One that is still good will do, and without the apiserver even one that is not: an older token
-		// serves a container that restarts better than none. The next sync asks again.
+		// A token that is still valid will do. Without the apiserver even an expired one does: it
+		// serves a restarting container better than none. The next sync retries.
 		if ctx.Err() == nil && ok && (now.Before(held.expires) || objectcache.Away(err)) {
 			t.keep(key, pod, held, err)
 			return held.value, nil
@@ -105,7 +104,7 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 	return fresh.value, nil
 }
 
-// keep notes that a token could not be renewed, and says so when it has expired.
+// keep records that a token could not be renewed, and logs it once the token has expired.
 func (t *tokens) keep(key string, pod *corev1.Pod, held token, err error) {
 	now := time.Now()
 	held.asked = now

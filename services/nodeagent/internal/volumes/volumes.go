@@ -18,68 +18,67 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// References reads the ConfigMaps and Secrets that volumes are made from. Errors are the
-// API's.
+// References reads the ConfigMaps and Secrets from which volumes are built. Errors are the API's.
 type References interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
-// Config is what Volumes needs.
+// Config configures Volumes.
 type Config struct {
-	// Dir holds one directory a pod, named by its UID; an absolute path.
+	// Dir holds one directory per pod, named by its UID; an absolute path.
 	Dir string
-	// References reads what volumes are made from.
+	// References reads the sources of volumes.
 	References References
-	// Client asks for service account tokens.
+	// Client requests service account tokens.
 	Client client.Interface
-	// Allocatable gives the node's allocatable resources, for resourceFieldRef.
+	// Allocatable returns the node's allocatable resources, for resourceFieldRef.
 	Allocatable func() corev1.ResourceList
-	// Simulated says that no container sees the volumes: nothing is mounted, which not every user
-	// may do.
+	// Simulated reports that no container sees the volumes. Then nothing is mounted, since not
+	// every user may mount.
 	Simulated bool
-	// Logger takes the log.
+	// Logger receives the log.
 	Logger *slog.Logger
 }
 
-// Volumes makes and removes the volumes of pods. It may be used from any goroutine, though
-// for one pod only one call at a time may run.
+// Volumes creates and removes the volumes of pods. Any goroutine may use it, but only one call per
+// pod may run at a time.
 type Volumes struct {
 	cfg    Config
 	tokens *tokens
 	onDisk sync.Once
 
 	mu sync.Mutex
-	// written are the versions that this agent wrote, by the volume's directory.
+	// written holds the versions that this agent wrote, by the volume's directory.
 	written map[string]version
 }
 
-// New makes a Volumes; it touches no disk.
+// New returns a Volumes; it touches no disk.
 func New(cfg Config) *Volumes {
 	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client, cfg.Logger), written: map[string]version{}}
 }
 
-// Error is a volume that could not be made.
+// Error reports a volume that could not be created.
 type Error struct {
-	// Volume is its name in the pod.
+	// Volume is the name of the volume in the pod.
 	Volume string
-	// Err is why.
+	// Err is the cause.
 	Err error
 }
 
-// Error says it as the kubelet's FailedMount Event does.
+// Error returns the text of the kubelet's FailedMount Event.
 func (e *Error) Error() string {
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// PodDir is where all files of a pod are.
+// PodDir returns the directory of all files of a pod.
 func (v *Volumes) PodDir(uid string) string { return filepath.Join(v.cfg.Dir, uid) }
 
-// Setup makes the volumes of pod and brings their files up to date. It gives the host's path
-// of each by its name. The errors, one for each volume that failed, are *Error.
+// Setup creates the volumes of pod and brings their files up to date. It returns the host path of
+// each volume by name, and one *Error for each volume that failed.
 func (v *Volumes) Setup(ctx context.Context, pod *corev1.Pod) (map[string]string, []error) {
 	paths := make(map[string]string, len(pod.Spec.Volumes))
 	var errs []error
@@ -124,7 +123,7 @@ func (v *Volumes) dir(pod *corev1.Pod, plugin, name string) string {
 	return filepath.Join(v.PodDir(string(pod.UID)), "volumes", plugin, name)
 }
 
-// medium is where a volume's files lie.
+// medium is where the files of a volume are stored.
 type medium bool
 
 const (
@@ -138,7 +137,7 @@ func (v *Volumes) write(pod *corev1.Pod, plugin, name string, on medium, files m
 	}
 	dir := v.dir(pod, plugin, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making the volume's directory: %w", err)
+		return "", fmt.Errorf("creating the volume's directory: %w", err)
 	}
 	v.mu.Lock()
 	last := v.written[dir]
@@ -159,14 +158,13 @@ func (v *Volumes) write(pod *corev1.Pod, plugin, name string, on medium, files m
 	return dir, err
 }
 
-// Why files lie on disk that should lie in memory.
+// Reasons why files are on disk that should be in memory.
 var (
-	errSimulated = errors.New("the simulated runtime shows them to no container")
-	errBefore    = errors.New("they were made by an agent that could not mount memory, and containers may use them")
+	errSimulated = errors.New("the simulated runtime exposes them to no container")
+	errBefore    = errors.New("an agent that could not mount memory wrote them, and containers may use them")
 )
 
-// memory sees to it that dir lies in memory, where this agent can, and reports whether it was
-// mounted only now.
+// memory mounts memory at dir where this agent can, and reports whether it did so just now.
 func (v *Volumes) memory(dir string) (bool, error) {
 	if v.cfg.Simulated {
 		v.sayOnDisk(errSimulated)
@@ -178,10 +176,10 @@ func (v *Volumes) memory(dir string) (bool, error) {
 	}
 	empty, err := isEmpty(dir)
 	if err != nil {
-		return false, fmt.Errorf("looking into the volume: %w", err)
+		return false, fmt.Errorf("reading the volume's directory: %w", err)
 	}
 	if !empty {
-		// Who has the directory mounted would not see what is mounted over it.
+		// A container that has the directory mounted would not see a mount over it.
 		v.sayOnDisk(errBefore)
 		return false, nil
 	}
@@ -209,29 +207,29 @@ func isEmpty(dir string) (bool, error) {
 	return false, err
 }
 
-// sayOnDisk logs once why files lie on the node's disk.
+// sayOnDisk logs, once, why files are on the node's disk.
 func (v *Volumes) sayOnDisk(why error) {
 	v.onDisk.Do(func() {
 		level := slog.LevelWarn
 		if v.cfg.Simulated {
 			level = slog.LevelInfo
 		}
-		v.cfg.Logger.Log(context.Background(), level, "secrets, tokens and other volumes of memory lie on the node's disk",
+		v.cfg.Logger.Log(context.Background(), level, "secrets, tokens and other memory-backed volumes are on the node's disk",
 			"dir", v.cfg.Dir, "err", why)
 	})
 }
 
-// ReadOnly reports whether containers see a volume read-only whatever their mounts say: the agent
-// writes those that are made from the API, and nobody else does.
+// ReadOnly reports whether containers see a volume read-only whatever their mounts say. Only the
+// agent writes volumes built from the API.
 func ReadOnly(volume *corev1.Volume) bool {
 	return volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
 }
 
-// Remove takes away everything of a pod from the node: its memory volumes are unmounted, its
-// directory deleted. What is not there is no error.
+// Remove deletes everything of a pod from the node: it unmounts memory volumes and deletes the
+// pod's directory. A pod without files is not an error.
 func (v *Volumes) Remove(uid string) error {
 	if !isName(uid) {
-		return fmt.Errorf("removing the volumes of a pod: %q is no UID", uid)
+		return fmt.Errorf("removing the volumes of a pod: %q is not a UID", uid)
 	}
 	v.tokens.forget(uid)
 	dir := v.PodDir(uid)
@@ -240,7 +238,7 @@ func (v *Volumes) Remove(uid string) error {
 		return strings.HasPrefix(volume, dir+string(filepath.Separator))
 	})
 	v.mu.Unlock()
-	// Nothing is deleted while a subPath is mounted: it may be a folder of the host.
+	// Nothing is deleted while a subPath is mounted: it may be a directory of the host.
 	if err := v.ReleaseSubPaths(uid, func(string) bool { return false }); err != nil {
 		return fmt.Errorf("removing the volumes of pod %s: %w", uid, err)
 	}
@@ -253,7 +251,7 @@ func (v *Volumes) Remove(uid string) error {
 	return nil
 }
 
-// Pods are the UIDs that have files on the node.
+// Pods returns the UIDs of the pods that have files on the node.
 func (v *Volumes) Pods() ([]string, error) {
 	entries, err := os.ReadDir(v.cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,14 +21,14 @@ import (
 type file struct {
 	data []byte
 	mode os.FileMode
-	// owner is the user that owns it; nil for the agent's own.
+	// owner is the user that owns the file; nil for the agent's own.
 	owner *int64
 }
 
-// version is what was last written to a volume. The agent keeps it: what lies in the volume is
-// never compared, since a container may have changed it.
+// version is what was last written to a volume. The agent keeps it in memory and never compares it
+// with the volume's content, which a container may have changed.
 type version struct {
-	// name is the version's directory in the volume.
+	// name is the directory of the version in the volume.
 	name   string
 	digest [sha256.Size]byte
 }
@@ -37,18 +37,18 @@ const (
 	dataLink    = "..data"
 	newDataLink = "..data_tmp"
 
-	// maxEntries bounds how much of a volume's directory one write reads. It is more than any
-	// object of the API can fill.
+	// maxEntries bounds how many entries of a volume's directory one write reads. No API object can
+	// fill that many.
 	maxEntries = 1 << 20
-	// maxNames bounds the search for a name that is free.
+	// maxNames bounds the search for a free name.
 	maxNames = 10
 )
 
-// writeFiles makes files, by their paths below dir, the content of dir, of which last is what
-// was written before. Readers see all of the old content or all of the new.
+// writeFiles makes files, keyed by path below dir, the content of dir. last is the version written
+// before. Readers see all of the old content or all of the new.
 //
-// Whatever lies in dir is taken for hostile: files are only ever created, exclusively, and no
-// link is followed out of dir.
+// Everything in dir is treated as hostile: files are only created, exclusively, and no link is
+// followed out of dir.
 func writeFiles(dir string, files map[string]file, group *int64, last version) (version, error) {
 	files, err := clean(files)
 	if err != nil {
@@ -71,7 +71,7 @@ func writeFiles(dir string, files map[string]file, group *int64, last version) (
 	return next, tidy(root, files, next.name)
 }
 
-// clean checks the paths of files and gives them their shortest form.
+// clean checks the paths of files and returns the files under cleaned paths.
 func clean(files map[string]file) (map[string]file, error) {
 	cleaned := make(map[string]file, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -90,7 +90,7 @@ func checkPath(name string) error {
 	return nil
 }
 
-// digest tells contents apart, with their paths, modes and owners.
+// digest returns a hash of the files' contents, paths, modes and owners.
 func digest(files map[string]file, group *int64) [sha256.Size]byte {
 	h := sha256.New()
 	field := func(b []byte) {
@@ -125,7 +125,7 @@ func present(root *os.Root, name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// swap writes a new version and shows it in place of the present one. It returns the new one's
+// swap writes a new version, makes the volume show it instead of the present one, and returns its
 // name.
 func swap(root *os.Root, files map[string]file, group *int64) (string, error) {
 	name, err := newVersion(root)
@@ -136,7 +136,7 @@ func swap(root *os.Root, files map[string]file, group *int64) (string, error) {
 		return "", errors.Join(err, root.RemoveAll(name))
 	}
 	if err := root.RemoveAll(newDataLink); err != nil {
-		return "", fmt.Errorf("removing a version that was never finished: %w", err)
+		return "", fmt.Errorf("removing an unfinished version: %w", err)
 	}
 	if err := root.Symlink(name, newDataLink); err != nil {
 		return "", fmt.Errorf("linking the new version: %w", err)
@@ -152,7 +152,7 @@ func swap(root *os.Root, files map[string]file, group *int64) (string, error) {
 	return name, nil
 }
 
-// newVersion makes the directory of a new version. Nobody can foretell its name.
+// newVersion creates the directory of a new version, under an unpredictable name.
 func newVersion(root *os.Root) (string, error) {
 	for try := 1; ; try++ {
 		name := time.Now().UTC().Format("..2006_01_02_15_04_05.") + rand.Text()[:10]
@@ -161,12 +161,12 @@ func newVersion(root *os.Root) (string, error) {
 			return name, nil
 		}
 		if !errors.Is(err, fs.ErrExist) || try == maxNames {
-			return "", fmt.Errorf("making a new version: %w", err)
+			return "", fmt.Errorf("creating a new version: %w", err)
 		}
 	}
 }
 
-// perm is the mode on disk: a pod's fsGroup may always read.
+// perm returns the mode on disk: a pod's fsGroup may always read.
 func (f file) perm(group *int64) os.FileMode {
 	if group == nil {
 		return f.mode.Perm()
@@ -181,13 +181,13 @@ func fill(root *os.Root, name string, files map[string]file, group *int64) error
 		return fmt.Errorf("opening the new version: %w", err)
 	}
 	defer func() { _ = dir.Close() }()
-	// The umask took part in the mode that Mkdir set.
+	// Mkdir's mode is subject to the umask.
 	if err := dir.Chmod(".", 0o755); err != nil {
 		return fmt.Errorf("opening the new version to readers: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := makeParents(dir, name); err != nil {
-			return fmt.Errorf("making the directory of %s: %w", name, err)
+			return fmt.Errorf("creating the directory of %s: %w", name, err)
 		}
 		if err := create(dir, name, files[name], group); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
@@ -196,7 +196,7 @@ func fill(root *os.Root, name string, files map[string]file, group *int64) error
 	return nil
 }
 
-// makeParents makes the directories in which the file called name lies.
+// makeParents creates the parent directories of the file called name.
 func makeParents(dir *os.Root, name string) error {
 	for i, c := range name {
 		if c != filepath.Separator {
@@ -216,7 +216,7 @@ func makeParents(dir *os.Root, name string) error {
 	return nil
 }
 
-// create makes one file that is not there yet.
+// create creates one file, which must not exist yet.
 func create(dir *os.Root, name string, f file, group *int64) (err error) {
 	out, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -249,7 +249,7 @@ func link(root *os.Root, files map[string]file) error {
 			continue
 		}
 		if err := root.RemoveAll(name); err != nil {
-			return fmt.Errorf("removing what is in the place of %s: %w", name, err)
+			return fmt.Errorf("removing what is in place of %s: %w", name, err)
 		}
 		if err := root.Symlink(target, name); err != nil {
 			return fmt.Errorf("linking %s: %w", name, err)
@@ -258,7 +258,7 @@ func link(root *os.Root, files map[string]file) error {
 	return nil
 }
 
-// tops are the first components of the files' paths.
+// tops returns the first components of the files' paths.
 func tops(files map[string]file) map[string]bool {
 	names := make(map[string]bool, len(files))
 	for name := range files {
@@ -268,8 +268,8 @@ func tops(files map[string]file) map[string]bool {
 	return names
 }
 
-// tidy removes what is neither of the files nor the version called name: old versions, those of
-// an agent that was killed in the middle of a swap, and names of files that are gone.
+// tidy removes everything that is neither one of the files nor the version called name: old
+// versions, versions of an agent killed in the middle of a swap, and names of removed files.
 func tidy(root *os.Root, files map[string]file, name string) error {
 	wanted := tops(files)
 	wanted[dataLink], wanted[name] = true, true

@@ -1,4 +1,4 @@
-// Package downward tells a pod about itself: the values of fieldRef and resourceFieldRef, in
+// Package downward implements the downward API: the values of fieldRef and resourceFieldRef in
 // environment variables and downwardAPI volumes.
 package downward
 
@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Field gives the value of a field of pod: metadata.name, namespace, uid, labels and
-// annotations (whole or one key in brackets), spec.nodeName, spec.serviceAccountName,
-// status.hostIP(s) and status.podIP(s). The pod's status must hold its addresses.
+// Field returns the value of a field of pod: metadata.name, namespace, uid, labels and annotations
+// (whole or one key in brackets), spec.nodeName, spec.serviceAccountName, status.hostIP(s) and
+// status.podIP(s). The pod's status must hold its addresses.
 func Field(pod *corev1.Pod, path string) (string, error) {
 	if field, key, ok := subscript(path); ok {
 		switch field {
@@ -70,7 +70,7 @@ func subscript(path string) (field, key string, ok bool) {
 	return strings.Cut(rest, "['")
 }
 
-// lines formats a map as downwardAPI files show it: key="value", sorted by key.
+// lines formats a map as in downwardAPI files: key="value", sorted by key.
 func lines(m map[string]string) string {
 	keys := make([]string, 0, len(m))
 	for key := range m {
@@ -89,9 +89,8 @@ func lines(m map[string]string) string {
 	return b.String()
 }
 
-// Resource gives the value of a resourceFieldRef, in units of its divisor and rounded up.
-// container is used when the selector names none; a limit that is not set is the node's
-// allocatable amount.
+// Resource returns the value of a resourceFieldRef in units of its divisor, rounded up. It uses
+// container when the selector names none. A limit that is not set is the node's allocatable amount.
 func Resource(pod *corev1.Pod, container string, selector *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
 	if selector.ContainerName != "" {
 		container = selector.ContainerName
@@ -130,7 +129,7 @@ func quantity(c *corev1.Container, list string, name corev1.ResourceName, alloca
 		if request, ok := c.Resources.Requests[name]; ok {
 			return request
 		}
-		// A request that is not set defaults to the limit, as the apiserver defaults it.
+		// As in the apiserver, a request that is not set defaults to the limit.
 		return limit
 	}
 	if !limited || limit.IsZero() {

@@ -14,20 +14,20 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// dockerHub is the registry that docker's own tools know under other names.
+// dockerHub is the registry that docker's own tools know by other names.
 const dockerHub = "docker.io"
 
-// keyring are credentials by the registry (and path in it) that they are for.
+// keyring holds credentials by registry and path prefix.
 type keyring []credential
 
 type credential struct {
-	// host may hold "*" for one label of a domain name; path is a prefix without slashes at
-	// its ends.
+	// host may contain "*" within one label of a domain name; path is a prefix without leading or
+	// trailing slash.
 	host, path string
 	auth       runtime.Auth
 }
 
-// dockerConfigEntry is one registry's entry of a docker configuration file.
+// dockerConfigEntry is the entry of one registry in a docker configuration file.
 type dockerConfigEntry struct {
 	Username      string `json:"username"`
 	Password      string `json:"password"`
@@ -36,9 +36,9 @@ type dockerConfigEntry struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// readSecrets makes a keyring of imagePullSecrets of the types kubernetes.io/dockerconfigjson and
-// kubernetes.io/dockercfg; others are passed over, as in Kubernetes. The error names the secrets
-// that cannot be read; the rest of the keyring is good.
+// readSecrets builds a keyring from imagePullSecrets of the types kubernetes.io/dockerconfigjson
+// and kubernetes.io/dockercfg. It skips other types, as Kubernetes does. The error names the
+// secrets that cannot be read; the rest of the keyring is valid.
 func readSecrets(secrets []*corev1.Secret) (keyring, error) {
 	var ring keyring
 	var faults []error
@@ -58,7 +58,7 @@ func readSecrets(secrets []*corev1.Secret) (keyring, error) {
 			ring = append(ring, credential{host: host, path: prefix, auth: auth})
 		}
 	}
-	// The most particular first; equal ones in a fixed order, for the same attempts each time.
+	// Most specific first; equal ones in a fixed order, so that attempts are the same each time.
 	sort.SliceStable(ring, func(i, j int) bool {
 		a, b := ring[i], ring[j]
 		if len(a.path) != len(b.path) {
@@ -83,7 +83,7 @@ func readSecret(secret *corev1.Secret) (map[string]dockerConfigEntry, error) {
 			return nil, fmt.Errorf("it has no key %s", corev1.DockerConfigJsonKey)
 		}
 		if err := json.Unmarshal(data, &file); err != nil {
-			return nil, errors.New("its " + corev1.DockerConfigJsonKey + " is not valid JSON of docker's config.json") // the cause would show the content
+			return nil, errors.New("its " + corev1.DockerConfigJsonKey + " is not valid JSON of docker's config.json") // the cause would reveal the content
 		}
 		return file.Auths, nil
 	case corev1.SecretTypeDockercfg:
@@ -102,8 +102,9 @@ func readSecret(secret *corev1.Secret) (map[string]dockerConfigEntry, error) {
 }
 
 func (e dockerConfigEntry) auth() (runtime.Auth, error) {
-	// No server address: runtimes compare it with the host they really ask, which for a
-	// registry with mirrors is another. The keyring has seen to whom they belong.
+	// No server address: runtimes compare it with the host they contact, which differs for a
+	// registry with mirrors. The keyring has already checked which registry the credentials are
+	// for.
 	auth := runtime.Auth{
 		Username: e.Username, Password: e.Password,
 		IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
@@ -125,8 +126,8 @@ func (e dockerConfigEntry) auth() (runtime.Auth, error) {
 	return auth, nil
 }
 
-// splitRegistry reads a key of a docker configuration: a host with an optional port, scheme and
-// path, "https://index.docker.io/v1/" being docker's way of writing docker.io.
+// splitRegistry parses a key of a docker configuration: a host with an optional port, scheme and
+// path. "https://index.docker.io/v1/" is docker's notation for docker.io.
 func splitRegistry(key string) (host, prefix string) {
 	_, rest, found := strings.Cut(key, "://")
 	if !found {
@@ -144,7 +145,7 @@ func splitRegistry(key string) (host, prefix string) {
 	return host, prefix
 }
 
-// lookup gives the credentials to try for a repository, the most particular first.
+// lookup returns the credentials to try for a repository, most specific first.
 func (k keyring) lookup(repository string) []runtime.Auth {
 	host, rest, _ := strings.Cut(repository, "/")
 	var found []runtime.Auth
@@ -156,7 +157,8 @@ func (k keyring) lookup(repository string) []runtime.Auth {
 	return found
 }
 
-// hostMatches compares label by label, "*" standing for (part of) one; the port must be equal.
+// hostMatches compares label by label, with "*" matching (part of) one label; the port must be
+// equal.
 func hostMatches(pattern, host string) bool {
 	patternName, patternPort, _ := strings.Cut(pattern, ":")
 	hostName, hostPort, _ := strings.Cut(host, ":")

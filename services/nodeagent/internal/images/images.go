@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// Reasons for which a container waits for its image, as its status and kubectl show them.
+// Reasons why a container waits for its image, as its status and kubectl show them.
 const (
 	ReasonErrImagePull              = "ErrImagePull"
 	ReasonImagePullBackOff          = "ImagePullBackOff"
@@ -25,7 +25,7 @@ const (
 	ReasonSignatureValidationFailed = "SignatureValidationFailed"
 )
 
-// Reasons of Events, the kubelet's.
+// Event reasons, the kubelet's.
 const (
 	eventPulling           = "Pulling"
 	eventPulled            = "Pulled"
@@ -36,33 +36,32 @@ const (
 	eventPullSecret        = "FailedToRetrieveImagePullSecret"
 )
 
-// The kubelet's times for image pulls.
+// The kubelet's back-off times for image pulls.
 const (
 	backOffInitial = 10 * time.Second
 	backOffMax     = 5 * time.Minute
 )
 
-// DefaultParallel is how many images are pulled at once when Config does not say.
+// DefaultParallel is the number of parallel pulls when Config does not set it.
 const DefaultParallel = 5
 
-// Runtime is what the package needs of the container runtime.
+// Runtime is the part of the container runtime that this package uses.
 type Runtime interface {
 	ImageStatus(ctx context.Context, ref string) (runtime.Image, error)
 	PullImage(ctx context.Context, ref string, auth runtime.Auth, annotations map[string]string) (string, error)
 }
 
-// Config is what New needs.
+// Config configures Images.
 type Config struct {
 	// Runtime is required.
 	Runtime Runtime
-	// Parallel is how many images are pulled at once, 1 for one after another;
-	// DefaultParallel when 0.
+	// Parallel is the number of parallel pulls, 1 for serial pulls; DefaultParallel when 0.
 	Parallel int
-	// Logger takes the log; slog's default when nil.
+	// Logger receives the log; slog's default when nil.
 	Logger *slog.Logger
 }
 
-// Images brings images to the node. It may be used from any goroutine.
+// Images pulls images to the node. Any goroutine may use it.
 type Images struct {
 	runtime Runtime
 	logger  *slog.Logger
@@ -72,7 +71,7 @@ type Images struct {
 	failures map[failureKey]failure
 }
 
-// failureKey: pods do not share their waits, since they may have other credentials.
+// failureKey: pods do not share back-off, since they may have different credentials.
 type failureKey struct {
 	pod   types.UID
 	image string
@@ -84,7 +83,7 @@ type failure struct {
 	message string
 }
 
-// New makes an Images.
+// New returns an Images.
 func New(cfg Config) *Images {
 	if cfg.Parallel <= 0 {
 		cfg.Parallel = DefaultParallel
@@ -100,38 +99,38 @@ func New(cfg Config) *Images {
 	}
 }
 
-// Error says why a container has no image: Reason and Message are those of its waiting state.
+// Error reports why a container has no image: Reason and Message are those of its waiting state.
 type Error struct {
 	Reason, Message string
 	// Err is the cause; may be nil.
 	Err error
-	// RetryAfter is how long until an attempt makes sense; 0 when at the next sync.
+	// RetryAfter is the time until a retry makes sense; 0 to retry at the next sync.
 	RetryAfter time.Duration
 }
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Request asks for the image of one container.
+// Request requests the image of one container.
 type Request struct {
 	// Pod is the pod's UID.
 	Pod types.UID
-	// Image is what the container says; Policy DefaultPolicy's when empty.
+	// Image is the image as written in the container; an empty Policy means DefaultPolicy(Image).
 	Image  string
 	Policy corev1.PullPolicy
-	// Annotations are the pod's; the runtime gets them.
+	// Annotations are the pod's, passed to the runtime.
 	Annotations map[string]string
-	// Secrets are the pod's imagePullSecrets that could be read.
+	// Secrets are those of the pod's imagePullSecrets that could be read.
 	Secrets []*corev1.Secret
 }
 
-// Event takes one Event about the pod: corev1.EventTypeNormal or Warning, reason, message.
+// Event records an Event about the pod: corev1.EventTypeNormal or Warning, reason, message.
 type Event func(eventType, reason, message string)
 
-// Ensure returns the runtime's reference of the image, to create the container with, after
-// pulling it if the policy asks for that. It waits for a slot and for the pull. A failure is an
+// Ensure returns the runtime's reference to the image, for creating the container, and pulls the
+// image first if the policy requires it. It waits for a slot and for the pull. A failure is an
 // *Error, or ctx's error if ctx ended first.
 func (i *Images) Ensure(ctx context.Context, request Request, event Event) (string, error) {
 	image, err := DefaultTag(request.Image)
@@ -197,14 +196,14 @@ func (i *Images) pull(ctx context.Context, key failureKey, image string, request
 	if now, err := i.runtime.ImageStatus(ctx, ref); err == nil {
 		size = now.Size
 	} else {
-		i.logger.Warn("reading the size of a pulled image", "image", request.Image, "err", err)
+		i.logger.Warn("reading the size of a pulled image failed", "image", request.Image, "err", err)
 	}
 	event(corev1.EventTypeNormal, eventPulled, fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
 		request.Image, took.Truncate(time.Millisecond), time.Since(asked).Truncate(time.Millisecond), size))
 	return ref, nil
 }
 
-// fetch tries the credentials that fit one after another, or none when none fits.
+// fetch tries the matching credentials in turn, or none when there are none.
 func (i *Images) fetch(ctx context.Context, image string, request Request, event Event) (string, error) {
 	ring, err := readSecrets(request.Secrets)
 	if err != nil {
@@ -249,7 +248,7 @@ func pullError(image string, err error) *Error {
 	}
 }
 
-// waiting says how long the pod still has to wait and why.
+// waiting returns the remaining back-off of the pod and the error that caused it.
 func (i *Images) waiting(key failureKey) (time.Duration, string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -260,7 +259,7 @@ func (i *Images) waiting(key failureKey) (time.Duration, string) {
 	return f.wait - time.Since(f.at), f.message
 }
 
-// failed records a failed pull and returns the wait that follows it.
+// failed records a failed pull and returns the back-off that follows it.
 func (i *Images) failed(key failureKey, message string) time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -280,7 +279,7 @@ func (i *Images) failed(key failureKey, message string) time.Duration {
 	return f.wait
 }
 
-// Forget drops what is remembered of a pod that is gone.
+// Forget drops the failures of a pod that is gone.
 func (i *Images) Forget(pod types.UID) {
 	i.forget(func(key failureKey) bool { return key.pod == pod })
 }

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Normalize gives the full form of an image's name, which every registry and runtime
-// understands: "nginx" is "docker.io/library/nginx:latest". A name with a tag and a digest keeps
-// both; the digest decides.
+// Normalize returns the full form of an image name, which every registry and runtime understands:
+// "nginx" is "docker.io/library/nginx:latest". A name with a tag and a digest keeps both; the
+// digest decides.
 func Normalize(image string) (string, error) {
 	named, err := parse(image)
 	if err != nil {
@@ -19,8 +19,8 @@ func Normalize(image string) (string, error) {
 	return reference.TagNameOnly(named).String(), nil
 }
 
-// DefaultTag adds ":latest" to a name that has neither tag nor digest and leaves the rest as it
-// was written, as Kubernetes does before it asks the runtime.
+// DefaultTag adds ":latest" to a name that has neither tag nor digest and leaves the rest as
+// written, as Kubernetes does before it calls the runtime.
 func DefaultTag(image string) (string, error) {
 	named, err := parse(image)
 	if err != nil {
@@ -32,8 +32,8 @@ func DefaultTag(image string) (string, error) {
 	return image, nil
 }
 
-// DefaultPolicy is the pull policy of a container that names none: Always for the tag latest,
-// written or not, else IfNotPresent (core/v1, Container.imagePullPolicy).
+// DefaultPolicy returns the pull policy of a container that specifies none: Always for the tag
+// latest, written or implied, else IfNotPresent (core/v1, Container.imagePullPolicy).
 func DefaultPolicy(image string) corev1.PullPolicy {
 	named, err := parse(image)
 	if err != nil {
@@ -54,7 +54,7 @@ func parse(image string) (reference.Named, error) {
 	return named, nil
 }
 
-// repository is the name of an image without tag and digest, with its registry:
+// repository returns the name of an image with its registry, without tag and digest:
 // "docker.io/library/nginx".
 func repository(image string) (string, error) {
 	named, err := parse(image)

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// conditions are the node's, in Kubernetes' words.
+// conditions returns the node's conditions, in Kubernetes' words.
 func (n *Node) conditions(problem error) []corev1.NodeCondition {
 	pressure := func(t corev1.NodeConditionType, under bool, bad, good [2]string) corev1.NodeCondition {
 		c := corev1.NodeCondition{Type: t, Status: corev1.ConditionFalse, Reason: good[0], Message: good[1]}
@@ -42,8 +42,8 @@ func (n *Node) conditions(problem error) []corev1.NodeCondition {
 	}
 }
 
-// mergeConditions puts fresh into old, with times as Kubernetes keeps them, leaves the
-// conditions of others, and gives those that changed.
+// mergeConditions merges fresh into old, setting heartbeat and transition times as Kubernetes does.
+// It keeps conditions set by others, and also returns those that changed.
 func mergeConditions(old, fresh []corev1.NodeCondition, now metav1.Time) (merged, changed []corev1.NodeCondition) {
 	merged = append(merged, old...)
 	for _, c := range fresh {
@@ -69,7 +69,7 @@ func mergeConditions(old, fresh []corev1.NodeCondition, now metav1.Time) (merged
 	return merged, changed
 }
 
-// event is the Event about a condition that changed: reason and message.
+// event returns the reason and message of the Event about a condition that changed.
 func event(name string, c corev1.NodeCondition) (reason, message string) {
 	names := map[corev1.NodeConditionType][2]string{
 		corev1.NodeReady:          {"NodeReady", "NodeNotReady"},

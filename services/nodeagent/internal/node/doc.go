@@ -1,3 +1,4 @@
-// Package node makes the machine a Node of the API: it registers it, reports what it has and
-// how it is, and renews its Lease, by whose age others tell whether it lives.
+// Package node represents the machine as a Node of the API: it registers the Node, reports its
+// capacity and conditions, and renews its Lease. Others judge by the age of the Lease whether the
+// node is alive.
 package node

@@ -12,13 +12,13 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// The times of a node's Lease (the kubelet's nodeLeaseDurationSeconds and a quarter of it).
+// The kubelet's nodeLeaseDurationSeconds, and a quarter of it as the renewal period.
 const (
 	leaseSeconds = 40
 	renewPeriod  = 10 * time.Second
 )
 
-// renew keeps the node's Lease young until ctx ends.
+// renew renews the node's Lease until ctx ends.
 func (n *Node) renew(ctx context.Context) {
 	leases := client.Of[*coordinationv1.Lease](n.cfg.Client)
 	var held *coordinationv1.Lease
@@ -26,7 +26,7 @@ func (n *Node) renew(ctx context.Context) {
 		var err error
 		wait := renewPeriod
 		if held, err = n.renewOnce(ctx, leases, held); err != nil && ctx.Err() == nil {
-			n.cfg.Logger.Warn("renewing the node's lease failed", "node", n.cfg.Name, "error", err)
+			n.cfg.Logger.Warn("renewing the node's lease failed", "node", n.cfg.Name, "err", err)
 			held, wait = nil, time.Second
 		}
 		select {
@@ -37,7 +37,7 @@ func (n *Node) renew(ctx context.Context) {
 	}
 }
 
-// renewOnce writes the Lease, on top of the one that was last seen.
+// renewOnce writes the Lease, based on the version last seen.
 func (n *Node) renewOnce(ctx context.Context, leases client.Resource[*coordinationv1.Lease], held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	var err error
 	if held == nil {

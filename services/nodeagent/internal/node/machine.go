@@ -15,17 +15,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The kubelet's reserve for what is not a pod: its default hard eviction thresholds.
+// The kubelet's default hard eviction thresholds, reserved for everything that is not a pod.
 const (
 	reservedMemory = 100 << 20
 	storageShare   = 0.9
-	// freeDisk is how much free space is enough however small a share of the disk it is.
+	// freeDisk is sufficient free space, in bytes, whatever its share of the disk.
 	freeDisk = 1 << 30
-	// freePIDs is how many free process IDs are enough.
+	// freePIDs is the sufficient number of free process IDs.
 	freePIDs = 1000
 )
 
-// memory reads a line of /proc/meminfo, in bytes.
+// memory returns the value of a line of /proc/meminfo, in bytes.
 func memory(name string) (int64, error) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -46,7 +46,7 @@ func memory(name string) (int64, error) {
 	return 0, errors.Join(lines.Err(), fmt.Errorf("reading the machine's memory: no line %s", name))
 }
 
-// disk gives the size and the free space of the file system that holds dir, in bytes.
+// disk returns the size and the free space of the file system of dir, in bytes.
 func disk(dir string) (size, free int64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -56,7 +56,7 @@ func disk(dir string) (size, free int64, err error) {
 	return int64(s.Blocks) * block, int64(s.Bavail) * block, nil //nolint:gosec // a disk has less than 8 EiB
 }
 
-// capacity gives what the machine has and what of it is for pods.
+// capacity returns the machine's resources and the part of them that pods may use.
 func capacity(dir string, maxPods int) (all, allocatable corev1.ResourceList, err error) {
 	total, err := memory("MemTotal")
 	if err != nil {
@@ -78,7 +78,7 @@ func capacity(dir string, maxPods int) (all, allocatable corev1.ResourceList, er
 	return all, allocatable, nil
 }
 
-// systemInfo is what the machine says of itself; what it does not say stays empty.
+// systemInfo describes the machine; what cannot be read stays empty.
 func systemInfo(runtimeVersion string) corev1.NodeSystemInfo {
 	return corev1.NodeSystemInfo{
 		MachineID:               text("/etc/machine-id"),
@@ -110,7 +110,7 @@ func osImage() string {
 	return goruntime.GOOS
 }
 
-// Address finds the machine's own address: the one from which it would reach the world.
+// Address returns the machine's own address: the source address of its default route.
 func Address() (string, error) {
 	// Nothing is sent: connecting a UDP socket only asks the kernel for a route.
 	if conn, err := net.Dial("udp", "192.0.2.1:9"); err == nil {
@@ -128,23 +128,23 @@ func Address() (string, error) {
 			return network.IP.String(), nil
 		}
 	}
-	return "127.0.0.1", nil // A machine without a network can still run pods for itself.
+	return "127.0.0.1", nil // A machine without a network can still run pods.
 }
 
-// pids gives how many process IDs are left.
+// pids returns the number of free process IDs.
 func pids() (int64, error) {
 	limit, err := strconv.ParseInt(text("/proc/sys/kernel/pid_max"), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("reading how many processes there may be: %w", err)
+		return 0, fmt.Errorf("reading the maximum number of processes: %w", err)
 	}
 	fields := strings.Fields(text("/proc/loadavg"))
 	if len(fields) < 4 {
-		return 0, errors.New("reading how many processes there are: /proc/loadavg is too short")
+		return 0, errors.New("reading the number of processes: /proc/loadavg is too short")
 	}
 	_, all, _ := strings.Cut(fields[3], "/")
 	running, err := strconv.ParseInt(all, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("reading how many processes there are: %w", err)
+		return 0, fmt.Errorf("reading the number of processes: %w", err)
 	}
 	return limit - running, nil
 }

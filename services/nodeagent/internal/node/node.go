@@ -22,54 +22,54 @@ import (
 )
 
 const (
-	// KubeletVersion is the version of Kubernetes' node behaviour that the agent shows.
+	// KubeletVersion is the Kubernetes version whose node behaviour the agent reports.
 	KubeletVersion = "v1.37.2"
-	// LabelSimulated is on nodes whose runtime starts nothing.
+	// LabelSimulated marks nodes whose runtime starts nothing.
 	LabelSimulated = "garboard.io/simulated"
-	// checkPeriod is how often the node is looked at, reportPeriod how often its status is
-	// written though nothing changed (the kubelet's nodeStatusUpdateFrequency and
+	// checkPeriod is the interval between status checks; reportPeriod the interval after which an
+	// unchanged status is written again (the kubelet's nodeStatusUpdateFrequency and
 	// nodeStatusReportFrequency).
 	checkPeriod  = 10 * time.Second
 	reportPeriod = 5 * time.Minute
 	retryPeriod  = 500 * time.Millisecond
 )
 
-// Config is what a Node needs.
+// Config configures a Node.
 type Config struct {
 	Name   string
 	Client client.Interface
 	Events *events.Recorder
 	// IP is the node's address.
 	IP string
-	// Labels are put on the Node beside Kubernetes' own.
+	// Labels are set on the Node in addition to Kubernetes' own.
 	Labels  map[string]string
 	MaxPods int
-	// DataDir lies on the file system whose space is the node's.
+	// DataDir is on the file system whose space the node reports.
 	DataDir string
-	// Runtime and RuntimeVersion say which container runtime there is: "containerd", "1.6.20".
+	// Runtime and RuntimeVersion identify the container runtime: "containerd", "1.6.20".
 	Runtime, RuntimeVersion string
-	// Simulated says that the runtime starts nothing.
+	// Simulated reports that the runtime starts nothing.
 	Simulated bool
-	// Ready says why the node can run no pods; nil when it can.
+	// Ready returns the reason why the node cannot run pods; nil when it can.
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger
 }
 
-// Node keeps one Node of the API.
+// Node maintains one Node of the API.
 type Node struct {
 	cfg   Config
 	nodes client.Resource[*corev1.Node]
 
 	mu sync.Mutex
-	// wanted is the Node as the agent sees it; api as the API last had it; nil before the
-	// registration.
+	// wanted is the Node as the agent wants it; api is the Node as last read from the API, nil
+	// before registration.
 	wanted, api *corev1.Node
 	reported    time.Time
-	// poke asks for a look at the node now.
+	// poke triggers an immediate status check.
 	poke chan struct{}
 }
 
-// New makes a Node. It reads the machine but calls nobody.
+// New returns a Node. It reads the machine's state but makes no calls.
 func New(cfg Config) (*Node, error) {
 	all, allocatable, err := capacity(cfg.DataDir, cfg.MaxPods)
 	if err != nil {
@@ -103,15 +103,15 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Object is the Node as the agent sees it, with the API's labels once it is registered. It is
-// shared: do not change it.
+// Object returns the Node as the agent sees it, with the API's labels once it is registered. The
+// object is shared: do not modify it.
 func (n *Node) Object() *corev1.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.wanted
 }
 
-// Poke asks for a look at the node now, since its readiness may have changed.
+// Poke triggers an immediate status check, since the node's readiness may have changed.
 func (n *Node) Poke() {
 	select {
 	case n.poke <- struct{}{}:
@@ -119,8 +119,8 @@ func (n *Node) Poke() {
 	}
 }
 
-// Run registers the node, then reports its status and renews its Lease until ctx ends. The
-// apiserver's absence is waited out.
+// Run registers the node, then reports its status and renews its Lease until ctx ends. It retries
+// while the apiserver is unavailable.
 func (n *Node) Run(ctx context.Context) error {
 	if !n.register(ctx) {
 		return nil
@@ -132,7 +132,7 @@ func (n *Node) Run(ctx context.Context) error {
 	for {
 		wait := checkPeriod
 		if err := n.report(ctx); err != nil && ctx.Err() == nil {
-			n.cfg.Logger.Error("updating the node's status failed", "node", n.cfg.Name, "error", err)
+			n.cfg.Logger.Error("updating the node's status failed", "node", n.cfg.Name, "err", err)
 			wait = 2 * time.Second
 		}
 		select {
@@ -144,7 +144,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// register makes the Node exist with the labels it should have; false when ctx ended first.
+// register creates or relabels the Node and retries until it succeeds; false when ctx ended first.
 func (n *Node) register(ctx context.Context) bool {
 	for wait := retryPeriod; ; wait = min(2*wait, 7*time.Second) {
 		err := n.tryRegister(ctx)
@@ -152,7 +152,7 @@ func (n *Node) register(ctx context.Context) bool {
 			return true
 		}
 		if ctx.Err() == nil {
-			n.cfg.Logger.Warn("registering the node failed", "node", n.cfg.Name, "error", err, "again", wait)
+			n.cfg.Logger.Warn("registering the node failed", "node", n.cfg.Name, "err", err, "again", wait)
 		}
 		select {
 		case <-ctx.Done():
@@ -180,7 +180,7 @@ func (n *Node) tryRegister(ctx context.Context) error {
 	return nil
 }
 
-// relabel puts the agent's labels on a Node that existed.
+// relabel sets the agent's labels on an existing Node.
 func (n *Node) relabel(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	labels := map[string]string{}
 	for key, value := range n.Object().Labels {
@@ -198,7 +198,7 @@ func (n *Node) relabel(ctx context.Context, node *corev1.Node) (*corev1.Node, er
 	return n.nodes.Patch(ctx, "", n.cfg.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "")
 }
 
-// learn takes the Node as the API has it.
+// learn adopts the UID, labels and spec of the Node as the API has it.
 func (n *Node) learn(node *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,18 +208,18 @@ func (n *Node) learn(node *corev1.Node) {
 	n.wanted = &wanted
 }
 
-// uid is the Node's UID; empty before the registration.
+// uid returns the Node's UID; empty before registration.
 func (n *Node) uid() types.UID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.wanted.UID
 }
 
-// report writes the node's status if it changed or was not written for a while.
+// report writes the node's status if it changed or reportPeriod has passed.
 func (n *Node) report(ctx context.Context) error {
 	node, err := n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		// Someone deleted the Node of a living machine.
+		// The Node was deleted while the machine is alive.
 		if err := n.tryRegister(ctx); err != nil {
 			return err
 		}

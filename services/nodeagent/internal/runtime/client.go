@@ -16,25 +16,24 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// How long the runtime may take for one call (the kubelet's --runtime-request-timeout for what
-// changes something). Stopping takes the grace beyond it, pulling has no limit but the
-// caller's.
+// Timeouts of calls to the runtime (the kubelet's --runtime-request-timeout for calls that change
+// something). Stopping a container adds the grace period; only the caller limits pulls.
 const (
 	readTimeout   = 20 * time.Second
 	changeTimeout = 2 * time.Minute
-	createTimeout = 4 * time.Minute // sandboxes: network plugins are slow
+	createTimeout = 4 * time.Minute // sandboxes and containers: network plugins are slow
 )
 
-// maxMessage is how long an answer may be: a list of thousands of containers is some megabytes
-// (the kubelet takes 16 MiB too).
+// maxMessage bounds the size of a response in bytes: a list of thousands of containers is several
+// megabytes (the kubelet allows 16 MiB too).
 const maxMessage = 16 << 20
 
-// retryEvery is the pause between two attempts to reach a runtime that does not answer.
+// retryEvery is the pause between attempts to reach a runtime that does not answer.
 const retryEvery = 200 * time.Millisecond
 
-// Client is a connection to one runtime. Its methods may be called from many goroutines; each
-// sets its own limit of time beside the one of ctx. The connection mends itself when the
-// runtime restarts; calls made meanwhile fail with ErrUnavailable.
+// Client is a connection to one runtime. Any goroutine may call its methods; each sets its own
+// timeout in addition to the deadline of ctx. The client reconnects when the runtime restarts;
+// calls made meanwhile fail with ErrUnavailable.
 type Client struct {
 	conn     *grpc.ClientConn
 	runtime  cri.RuntimeServiceClient
@@ -49,10 +48,10 @@ type Client struct {
 	containers map[string]containerRecord
 }
 
-// Connect reaches the runtime at endpoint, a unix socket ("unix:///run/containerd/containerd.sock"
-// or a plain absolute path), trying until it answers or ctx ends; then the error says what the
-// last attempt met. A socket that does not speak CRI v1 is refused at once with
-// ErrUnsupported.
+// Connect connects to the runtime at endpoint, a unix socket
+// ("unix:///run/containerd/containerd.sock" or a plain absolute path). It retries until the runtime
+// answers or ctx ends, and then returns the error of the last attempt. A socket that does not speak
+// CRI v1 fails at once with ErrUnsupported.
 func Connect(ctx context.Context, endpoint string, logger *slog.Logger) (*Client, error) {
 	path := strings.TrimPrefix(endpoint, "unix://")
 	if !filepath.IsAbs(path) {
@@ -71,8 +70,8 @@ func Connect(ctx context.Context, endpoint string, logger *slog.Logger) (*Client
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// An idle connection would have to be dialled anew, which a relist each second never
-		// lets happen; probes of liveness are not needed on a unix socket.
+		// Without a timeout an idle connection is not dialled anew; a relist every second keeps it
+		// busy anyway. A unix socket needs no keepalive probes.
 		grpc.WithIdleTimeout(0),
 	)
 	if err != nil {
@@ -102,7 +101,7 @@ func (c *Client) answered(ctx context.Context) error {
 		if err == nil || errors.Is(err, ErrUnsupported) {
 			return err
 		}
-		// The attempt that ctx cut off says nothing of the cause.
+		// The attempt that ctx cut off does not show the cause.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
@@ -114,12 +113,12 @@ func (c *Client) answered(ctx context.Context) error {
 	}
 }
 
-// Own makes the client see and make only sandboxes and containers of this node's agent: several
-// agents may share one runtime. To be called before any other use; without it the client sees
-// everything that the runtime has.
+// Own restricts the client to sandboxes and containers of this node's agent: several agents may
+// share one runtime. Call it before any other use; without it the client sees everything in the
+// runtime.
 func (c *Client) Own(node string) { c.node = node }
 
-// Close ends the connection; calls under way fail.
+// Close closes the connection; calls in flight fail.
 func (c *Client) Close() error {
 	if err := c.conn.Close(); err != nil {
 		return fmt.Errorf("closing the connection to the container runtime: %w", err)
@@ -127,10 +126,10 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Endpoint is what Connect was given.
+// Endpoint returns the endpoint passed to Connect.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// Version asks the runtime what it is.
+// Version returns the runtime's name and versions.
 func (c *Client) Version(ctx context.Context) (Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -141,7 +140,7 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	return Version{Name: v.GetRuntimeName(), Version: v.GetRuntimeVersion(), API: v.GetRuntimeApiVersion()}, nil
 }
 
-// Status asks the runtime whether it can run pods.
+// Status returns whether the runtime can run pods.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// containerRecord keeps what a container's status said: everything in it is fixed as long as its
-// state is, so that a relist costs one call beside those for what changed.
+// containerRecord caches a container's status. The status is constant while the container's state
+// is, so a relist costs one call plus one for each container that changed.
 type containerRecord struct {
 	state     cri.ContainerState
 	container Container
 }
 
-// CreateContainer creates a container in the sandbox, which cfg of sandbox describes as it was
-// given to RunSandbox, and returns its ID. It does not start it.
+// CreateContainer creates a container in the sandbox, without starting it, and returns its ID. The
+// sandbox config must be the one passed to RunSandbox.
 func (c *Client) CreateContainer(ctx context.Context, sandboxID string, cfg ContainerConfig, sandbox SandboxConfig) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
@@ -40,9 +40,9 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 	return failed("starting the container "+short(id), err)
 }
 
-// StopContainer asks the container's process to end and kills it when it has not ended after
-// grace (whole seconds, rounded up; 0 kills at once). It returns when the container has ended. A
-// container that has ended or is gone already is no error.
+// StopContainer asks the container's process to end and kills it if it has not ended after grace
+// (whole seconds, rounded up; 0 kills at once). It returns when the container has ended. A
+// container that has already ended or is gone is not an error.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	grace = max(grace, 0)
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout+grace)
@@ -54,8 +54,8 @@ func (c *Client) StopContainer(ctx context.Context, id string, grace time.Durati
 	return gone(failed("stopping the container "+short(id), err))
 }
 
-// RemoveContainer removes a container, killing it first if it runs; its log file stays. One that
-// is gone already is no error.
+// RemoveContainer removes a container, killing it first if it runs; its log file stays. A missing
+// container is not an error.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -63,8 +63,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	return gone(failed("removing the container "+short(id), err))
 }
 
-// ReopenLog makes the runtime open a running container's log file anew, after it was renamed for
-// rotation.
+// ReopenLog makes the runtime reopen a running container's log file after a rotation renamed it.
 func (c *Client) ReopenLog(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -72,12 +71,12 @@ func (c *Client) ReopenLog(ctx context.Context, id string) error {
 	return failed("reopening the log of the container "+short(id), err)
 }
 
-// ExecSync runs a command in a running container and waits for it, for timeout at most (no limit
-// but ctx when 0); then the error is ErrTimeout. A command that ran and failed is no error: see
-// exitCode. Each of stdout and stderr is cut by the runtime at 16 MiB.
+// ExecSync runs a command in a running container and waits at most timeout for it (0: limited only
+// by ctx); on expiry the error is ErrTimeout. A command that ran and failed is not an error: see
+// exitCode. The runtime truncates stdout and stderr at 16 MiB each.
 func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error) {
 	if timeout > 0 {
-		// The runtime is to end the command itself; this is for one that does not.
+		// The runtime should end the command itself; this is for a runtime that does not.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout+readTimeout)
 		defer cancel()
@@ -93,8 +92,8 @@ func (c *Client) ExecSync(ctx context.Context, id string, command []string, time
 	return answer.GetStdout(), answer.GetStderr(), answer.GetExitCode(), nil
 }
 
-// Container reads one container as it is now; ErrNotFound when there is none. SandboxID is not
-// part of CRI's answer for one container and stays empty.
+// Container returns the current state of one container; ErrNotFound if it does not exist. SandboxID
+// stays empty: CRI's response for one container lacks it.
 func (c *Client) Container(ctx context.Context, id string) (Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -105,8 +104,8 @@ func (c *Client) Container(ctx context.Context, id string) (Container, error) {
 	return containerOf(answer.GetStatus()), nil
 }
 
-// Containers lists the containers, ended ones included, with all that is known of each. Maps in
-// the answer are shared: not to be changed.
+// Containers lists the containers with their full state, ended ones included. The maps in the
+// result are shared: do not modify them.
 func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	listing, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -140,11 +139,12 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	return containers, nil
 }
 
-// oomWithin is how long after a kill the runtime may still learn that the kernel did it.
+// oomWithin is the time after a kill in which the runtime may still learn that the kernel's OOM
+// killer did it.
 const oomWithin = 10 * time.Second
 
-// mayHaveRunOutOfMemory says that a container was killed and the reason may yet become
-// OOMKilled: containerd hears of the end and of the lack of memory by two events, in any order.
+// mayHaveRunOutOfMemory reports whether a container was killed and its reason may still become
+// OOMKilled: containerd learns of the exit and of the OOM kill by two events, in any order.
 func mayHaveRunOutOfMemory(c *Container) bool {
 	const killed, reason = 137, "OOMKilled"
 	return c.State == Exited && c.ExitCode == killed && c.Reason != reason && time.Since(c.FinishedAt) < oomWithin
@@ -292,8 +292,8 @@ func criState(s ContainerState) cri.ContainerState {
 
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
 
-// gone takes the absence of what was to be stopped or removed for success: containerd 1.6 reports
-// it as an error, later ones do not.
+// gone treats the absence of an object to stop or remove as success: containerd 1.6 reports it as
+// an error, later versions do not.
 func gone(err error) error {
 	if isNotFound(err) {
 		return nil

@@ -10,25 +10,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Errors that callers tell apart by errors.Is. The error that carries them has the runtime's
-// own words.
+// Errors that callers distinguish with errors.Is. The wrapping error has the runtime's own message.
 var (
-	// ErrNotFound: the sandbox, container or image is not there.
+	// ErrNotFound: the sandbox, container or image does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrTimeout: the runtime did not answer in time; what was asked may still happen.
+	// ErrTimeout: the runtime did not answer in time; the operation may still take effect.
 	ErrTimeout = errors.New("timed out")
 	// ErrUnavailable: the runtime's socket does not answer.
 	ErrUnavailable = errors.New("container runtime is not available")
-	// ErrUnsupported: the runtime does not know this call.
+	// ErrUnsupported: the runtime does not implement this call.
 	ErrUnsupported = errors.New("not supported by the container runtime")
-	// ErrRegistryUnavailable: the registry of an image did not answer properly.
+	// ErrRegistryUnavailable: the image's registry did not answer properly.
 	ErrRegistryUnavailable = errors.New("RegistryUnavailable")
-	// ErrSignatureValidationFailed: the signature of an image is not accepted.
+	// ErrSignatureValidationFailed: the signature of an image was not accepted.
 	ErrSignatureValidationFailed = errors.New("SignatureValidationFailed")
 )
 
-// callError is a failed call: its text is the runtime's, preceded by what was tried; its kind
-// is one of the errors above or nil.
+// callError is a failed call. Its text is the runtime's, prefixed by what was tried; its kind is
+// one of the errors above or nil.
 type callError struct {
 	call string
 	kind error
@@ -37,7 +36,7 @@ type callError struct {
 
 func (e *callError) Error() string { return e.call + ": " + e.Description() }
 
-// Unwrap gives the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *callError) Unwrap() []error {
 	if e.kind == nil {
 		return []error{e.err}
@@ -45,11 +44,11 @@ func (e *callError) Unwrap() []error {
 	return []error{e.kind, e.err}
 }
 
-// Description is the runtime's own message in the form in which the kubelet shows gRPC errors
-// in events: "rpc error: code = Unknown desc = …".
+// Description returns the runtime's own message in the form in which the kubelet shows gRPC errors
+// in Events: "rpc error: code = Unknown desc = …".
 func (e *callError) Description() string { return e.err.Error() }
 
-// failed wraps what a call returned; nil stays nil.
+// failed wraps the error of a call; nil stays nil.
 func failed(call string, err error) error {
 	if err == nil {
 		return nil
@@ -67,7 +66,7 @@ func failed(call string, err error) error {
 	case codes.Canceled:
 		e.kind = context.Canceled
 	}
-	// The runtime says these two by the beginning of its message (CRI's own convention,
+	// The runtime reports these two by the prefix of its message (CRI's own convention,
 	// k8s.io/cri-api/pkg/errors).
 	message := status.Convert(err).Message()
 	for _, kind := range []error{ErrRegistryUnavailable, ErrSignatureValidationFailed} {
@@ -78,8 +77,8 @@ func failed(call string, err error) error {
 	return e
 }
 
-// Describe gives the words of a runtime's error as the kubelet puts them into Events: without
-// what the callers added about the call.
+// Describe returns the text of a runtime's error as the kubelet puts it into Events: without what
+// callers added about the call.
 func Describe(err error) string {
 	if e, ok := errors.AsType[*callError](err); ok {
 		return e.Description()

@@ -9,9 +9,9 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Events hands what happens in the runtime to handle, one event after another, until ctx ends
-// (then it returns nil) or the stream breaks. A runtime that has no events (containerd before
-// 1.7) gives ErrUnsupported: relisting is the base, events only make it sooner.
+// Events passes the runtime's events to handle, one at a time, until ctx ends (it then returns nil)
+// or the stream breaks. A runtime without events (containerd before 1.7) returns ErrUnsupported:
+// relisting is the basis, events only speed it up.
 func (c *Client) Events(ctx context.Context, handle func(Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

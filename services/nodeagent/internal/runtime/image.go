@@ -7,9 +7,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PullImage fetches an image and returns the runtime's reference of it, to be given to
-// CreateContainer. The annotations, the pod's, may say more to the runtime. It has no limit of
-// time but the one of ctx.
+// PullImage pulls an image and returns the runtime's reference to it, for CreateContainer. The
+// annotations are the pod's; the runtime may evaluate them. Only ctx limits the time of the call.
 func (c *Client) PullImage(ctx context.Context, ref string, auth Auth, annotations map[string]string) (string, error) {
 	request := &cri.PullImageRequest{Image: &cri.ImageSpec{Image: ref, Annotations: annotations}}
 	if auth != (Auth{}) {
@@ -36,7 +35,7 @@ func (c *Client) ImageStatus(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, failed(fmt.Sprintf("reading the image %q", ref), err)
 	}
-	// CRI says "not there" by an empty answer.
+	// CRI reports a missing image by an empty response.
 	if answer.GetImage() == nil {
 		return Image{}, fmt.Errorf("reading the image %q: %w", ref, ErrNotFound)
 	}
@@ -58,7 +57,7 @@ func (c *Client) ListImages(ctx context.Context) ([]Image, error) {
 	return images, nil
 }
 
-// RemoveImage removes an image; one that is not there is no error.
+// RemoveImage removes an image; a missing image is not an error.
 func (c *Client) RemoveImage(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()

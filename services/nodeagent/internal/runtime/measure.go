@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// operations are the kubelet's names of the calls that a runtime gets (pkg/kubelet/kuberuntime,
-// instrumented_services.go), by the calls' own; others are counted by theirs.
+// operations maps the names of CRI calls to the kubelet's operation names (pkg/kubelet/kuberuntime,
+// instrumented_services.go). Other calls are counted under their own names.
 var operations = map[string]string{
 	"Version":                  "version",
 	"Status":                   "status",
@@ -38,7 +38,7 @@ var operations = map[string]string{
 	"ImageFsInfo":              "image_fs_info",
 }
 
-// measure counts and times the calls to a runtime, from when it is told where to.
+// measure counts and times the calls to a runtime, once it has metrics to record into.
 type measure struct {
 	into atomic.Pointer[operationMetrics]
 }
@@ -48,7 +48,7 @@ type operationMetrics struct {
 	duration        *prometheus.HistogramVec
 }
 
-// Measure counts and times every call from now on, under the kubelet's names.
+// Measure counts and times every call from now on, in metrics with the kubelet's names.
 func (c *Client) Measure(registerer prometheus.Registerer) {
 	label := []string{"operation_type"}
 	c.measure.into.Store(&operationMetrics{

@@ -9,15 +9,15 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandboxRecord keeps what a sandbox's status said: its addresses do not change while its state
-// does not, so that a relist costs one call however many sandboxes there are.
+// sandboxRecord caches a sandbox's status. Its addresses do not change while its state does not, so
+// a relist costs one call however many sandboxes there are.
 type sandboxRecord struct {
 	state   cri.PodSandboxState
 	sandbox Sandbox
 }
 
-// RunSandbox creates and starts a sandbox, its network included, and returns its ID. When it
-// fails the runtime may have kept a sandbox that is not ready; the next relist shows it.
+// RunSandbox creates and starts a sandbox, including its network, and returns its ID. On failure
+// the runtime may keep a sandbox that is not ready; the next relist shows it.
 func (c *Client) RunSandbox(ctx context.Context, cfg SandboxConfig) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
@@ -28,8 +28,8 @@ func (c *Client) RunSandbox(ctx context.Context, cfg SandboxConfig) (string, err
 	return answer.GetPodSandboxId(), nil
 }
 
-// StopSandbox kills what runs in the sandbox and gives its network back. A sandbox that is
-// stopped or gone already is no error.
+// StopSandbox kills everything that runs in the sandbox and releases its network. A sandbox that is
+// already stopped or gone is not an error.
 func (c *Client) StopSandbox(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -37,8 +37,8 @@ func (c *Client) StopSandbox(ctx context.Context, id string) error {
 	return gone(failed("stopping the sandbox "+short(id), err))
 }
 
-// RemoveSandbox removes a sandbox and all containers in it, stopping them first if they run. One
-// that is gone already is no error.
+// RemoveSandbox removes a sandbox and all containers in it, stopping them first if they run. A
+// missing sandbox is not an error.
 func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -46,7 +46,7 @@ func (c *Client) RemoveSandbox(ctx context.Context, id string) error {
 	return gone(failed("removing the sandbox "+short(id), err))
 }
 
-// Sandbox reads one sandbox as it is now; ErrNotFound when there is none.
+// Sandbox returns the current state of one sandbox; ErrNotFound if it does not exist.
 func (c *Client) Sandbox(ctx context.Context, id string) (Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -57,8 +57,8 @@ func (c *Client) Sandbox(ctx context.Context, id string) (Sandbox, error) {
 	return sandboxOf(answer.GetStatus()), nil
 }
 
-// Sandboxes lists the sandboxes, those that are not ready included, with their addresses. Maps
-// in the answer are shared: not to be changed.
+// Sandboxes lists the sandboxes with their addresses, including those that are not ready. The maps
+// in the result are shared: do not modify them.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	listing, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (c *Client) sandboxConfig(cfg SandboxConfig) *cri.PodSandboxConfig {
 	return out
 }
 
-// identity adds the labels by which a sandbox or container is known again.
+// identity adds the labels that identify a sandbox or container.
 func (c *Client) identity(labels map[string]string, cfg SandboxConfig, container string) map[string]string {
 	out := make(map[string]string, len(labels)+5)
 	maps.Copy(out, labels)
@@ -226,7 +226,7 @@ func int64Value(v *int64) *cri.Int64Value {
 	return &cri.Int64Value{Value: *v}
 }
 
-// moment turns CRI's nanoseconds into a time; 0 means that it did not happen.
+// moment converts CRI's nanoseconds to a time; 0 (not happened) becomes the zero time.
 func moment(nanoseconds int64) time.Time {
 	if nanoseconds == 0 {
 		return time.Time{}

@@ -2,70 +2,70 @@ package runtime
 
 import "time"
 
-// Labels that carry the identity of a pod on its sandboxes and containers. They are
-// Kubernetes' own, so that crictl and log collectors find what they know.
+// Labels that carry the identity of a pod on its sandboxes and containers. They are Kubernetes'
+// own, so crictl and log collectors find the labels they know.
 const (
 	LabelPodName       = "io.kubernetes.pod.name"
 	LabelPodNamespace  = "io.kubernetes.pod.namespace"
 	LabelPodUID        = "io.kubernetes.pod.uid"
 	LabelContainerName = "io.kubernetes.container.name"
-	// LabelNode says which node agent made a sandbox or container: several agents may share
+	// LabelNode names the node agent that created a sandbox or container: several agents may share
 	// one runtime.
 	LabelNode = "garboard.io/node"
 	// LabelContainerKind is KindInit on init containers and absent on others.
 	LabelContainerKind = "garboard.io/container-kind"
-	// KindInit marks a container that is to end before the pod's containers start.
+	// KindInit marks a container that must end before the pod's containers start.
 	KindInit = "init"
 )
 
-// Version is what a runtime says it is.
+// Version identifies a runtime.
 type Version struct {
 	// Name is the runtime's name, "containerd" or "simulated".
 	Name string
 	// Version is the runtime's own version.
 	Version string
-	// API is the CRI version it speaks, "v1".
+	// API is the version of CRI that the runtime speaks, "v1".
 	API string
 }
 
-// Status says whether a runtime can run pods.
+// Status reports whether a runtime can run pods.
 type Status struct {
 	RuntimeReady bool
 	NetworkReady bool
-	// Message tells what is not ready and why, in the form of the kubelet's node condition:
-	// "container runtime network not ready: NetworkReady=false reason:… message:…". Empty
-	// when everything is ready.
+	// Message says what is not ready and why, in the form of the kubelet's node condition:
+	// "container runtime network not ready: NetworkReady=false reason:… message:…". Empty when
+	// everything is ready.
 	Message string
 }
 
-// SandboxConfig describes the sandbox of a pod: what its containers share.
+// SandboxConfig describes the sandbox of a pod: the resources its containers share.
 type SandboxConfig struct {
 	// Name, Namespace and UID are the pod's; all required.
 	Name, Namespace, UID string
-	// Attempt is 0 for a pod's first sandbox and one more for each that takes its place.
+	// Attempt is 0 for a pod's first sandbox and increases by one with each replacement.
 	Attempt uint32
 	// Hostname is the pod's host name, at most 63 bytes; not set with HostNetwork.
 	Hostname string
-	// LogDirectory is the absolute folder below which containers' LogPath lie.
+	// LogDirectory is the absolute directory to which LogPath of the containers is relative.
 	LogDirectory string
 	// DNS becomes the pod's /etc/resolv.conf; the host's own when nil.
 	DNS *DNSConfig
 	// PortMappings are the host ports of the pod.
 	PortMappings []PortMapping
-	// Labels are the pod's. The identity labels are added to them.
+	// Labels are the pod's. The client adds the identity labels.
 	Labels      map[string]string
 	Annotations map[string]string
-	// CgroupParent is the pod's cgroup as a cgroupfs path ("/garboard/pod<uid>"); the
-	// runtime's default when empty.
+	// CgroupParent is the pod's cgroup as a cgroupfs path ("/garboard/pod<uid>"); the runtime's
+	// default when empty.
 	CgroupParent string
-	// HostNetwork, HostPID and HostIPC share the host's namespaces; otherwise network and
-	// IPC are the pod's and each container has its own PID namespace unless SharePID.
+	// HostNetwork, HostPID and HostIPC share the host's namespaces. Otherwise network and IPC
+	// belong to the pod, and each container has its own PID namespace unless SharePID is set.
 	HostNetwork, HostPID, HostIPC, SharePID bool
 	// Sysctls are set in the pod's namespaces.
 	Sysctls map[string]string
 	// Privileged allows privileged containers in the pod.
 	Privileged bool
-	// RunAsUser, RunAsGroup and SupplementalGroups are those of the pause process.
+	// RunAsUser, RunAsGroup and SupplementalGroups apply to the pause process.
 	RunAsUser, RunAsGroup *int64
 	SupplementalGroups    []int64
 	// Seccomp is the profile of the pause process.
@@ -87,7 +87,7 @@ const (
 	SCTP Protocol = "SCTP"
 )
 
-// PortMapping leads a port of the host to a port of the pod.
+// PortMapping maps a port of the host to a port of the pod.
 type PortMapping struct {
 	Protocol                Protocol
 	ContainerPort, HostPort int32
@@ -108,7 +108,7 @@ type Sandbox struct {
 	HostNetwork     bool
 }
 
-// ContainerState is where a container is in its life.
+// ContainerState is the state of a container in its lifecycle.
 type ContainerState string
 
 // The states of a container.
@@ -125,35 +125,34 @@ type ContainerConfig struct {
 	Name string
 	// Attempt is the container's restart count.
 	Attempt uint32
-	// Init says that the container is to end before the pod's containers start; a runtime
-	// that runs real programs does not care, the simulated one lets it end.
+	// Init marks a container that must end before the pod's containers start. Real runtimes ignore
+	// it; the simulated runtime lets the container end.
 	Init bool
-	// Image is what PullImage or ImageStatus named as the image's ID; required.
+	// Image is the image's ID as returned by PullImage or ImageStatus; required.
 	Image string
-	// UserImage is the image as the pod's author wrote it; shown by the runtime.
+	// UserImage is the image as written in the pod; the runtime shows it.
 	UserImage string
-	// Command and Args take the place of the image's entry point and command; the image's
-	// own when nil.
+	// Command and Args override the image's entry point and command; nil keeps the image's own.
 	Command, Args []string
 	WorkingDir    string
 	Env           []EnvVar
 	Mounts        []Mount
 	Devices       []Device
-	// Labels are the container's. The identity labels are added to them.
+	// Labels are the container's. The client adds the identity labels.
 	Labels      map[string]string
 	Annotations map[string]string
 	// LogPath is relative to the sandbox's LogDirectory.
 	LogPath   string
 	Resources Resources
 	Security  SecurityContext
-	// Stdin keeps standard input open, StdinOnce until its first reader leaves.
+	// Stdin keeps standard input open; with StdinOnce, until its first reader leaves.
 	Stdin, StdinOnce, TTY bool
 }
 
 // EnvVar is one environment variable.
 type EnvVar struct{ Name, Value string }
 
-// Propagation is how mounts made later travel between host and container.
+// Propagation defines how later mounts propagate between host and container.
 type Propagation string
 
 // The propagation modes, spelled as in core/v1.
@@ -163,7 +162,7 @@ const (
 	PropagationBidirectional   Propagation = "Bidirectional"
 )
 
-// Mount is a file or folder of the host in a container.
+// Mount is a file or directory of the host in a container.
 type Mount struct {
 	HostPath, ContainerPath string
 	ReadOnly                bool
@@ -171,17 +170,17 @@ type Mount struct {
 	Propagation Propagation
 }
 
-// Device is a device node of the host in a container. Permissions are of "rwm".
+// Device is a device node of the host in a container. Permissions are a subset of "rwm".
 type Device struct {
 	HostPath, ContainerPath, Permissions string
 }
 
 // Resources are a container's cgroup settings; a zero field is not set.
 type Resources struct {
-	// CPUShares is the weight as in cgroup v1 (2 to 262144; 1024 is one core); the runtime
-	// turns it into cgroup v2's weight.
+	// CPUShares is the weight as in cgroup v1 (2 to 262144; 1024 is one core). The runtime converts
+	// it to cgroup v2's weight.
 	CPUShares int64
-	// CPUQuota is the time of all cores, in microseconds, allowed in every CPUPeriod
+	// CPUQuota is the CPU time over all cores, in microseconds, allowed in each CPUPeriod, also in
 	// microseconds.
 	CPUQuota, CPUPeriod int64
 	// MemoryLimit is in bytes.
@@ -196,7 +195,7 @@ type Resources struct {
 type SecurityContext struct {
 	Privileged     bool
 	ReadOnlyRootFS bool
-	// NoNewPrivs forbids the gain of rights by exec.
+	// NoNewPrivs forbids gaining privileges by exec.
 	NoNewPrivs                        bool
 	RunAsUser, RunAsGroup             *int64
 	RunAsUserName                     string
@@ -223,23 +222,23 @@ type Container struct {
 	Init                  bool
 	State                 ContainerState
 	CreatedAt             time.Time
-	StartedAt, FinishedAt time.Time // zero when it did not happen
+	StartedAt, FinishedAt time.Time // zero if it has not happened
 	ExitCode              int32
 	// Reason is the runtime's, "Completed", "Error", "OOMKilled", "StartError".
 	Reason, Message string
-	// Image is the image as it was asked for, ImageID the runtime's reference of it (for
-	// containerd a digest reference, what a pod's status shows as imageID).
+	// Image is the image as requested; ImageID is the runtime's reference to it (for containerd a
+	// digest reference, shown as imageID in a pod's status).
 	Image, ImageID string
 	// LogPath is absolute.
 	LogPath     string
 	Labels      map[string]string
 	Annotations map[string]string
-	// Resources are the container's cgroup settings, without OOMScoreAdj and Unified; nil from a
-	// runtime that does not tell them (containerd before 1.7).
+	// Resources are the container's cgroup settings, without OOMScoreAdj and Unified; nil if the
+	// runtime does not report them (containerd before 1.7).
 	Resources *Resources
 }
 
-// Auth are the credentials of a registry. All empty means none.
+// Auth holds the credentials for a registry. All fields empty means no credentials.
 type Auth struct {
 	Username, Password           string
 	ServerAddress                string
@@ -254,14 +253,14 @@ type Image struct {
 	Tags, Digests []string
 	// Size is in bytes, as stored by the runtime.
 	Size uint64
-	// UID is the numeric user the image runs as, Username the one it names.
+	// UID is the numeric user the image runs as; Username is its named user.
 	UID      *int64
 	Username string
-	// Pinned images are not to be collected.
+	// Pinned images must not be garbage-collected.
 	Pinned bool
 }
 
-// EventType is what happened to a container or sandbox.
+// EventType is the kind of event of a container or sandbox.
 type EventType string
 
 // The types of events.
@@ -272,11 +271,11 @@ const (
 	EventDeleted EventType = "Deleted"
 )
 
-// Event says that something happened; what is true now is read from Sandboxes and Containers.
+// Event reports that something happened. Read the current state from Sandboxes and Containers.
 type Event struct {
-	// ID is the container's or sandbox's.
+	// ID is the ID of the container or sandbox.
 	ID string
-	// PodUID is the pod it belongs to; empty when the runtime did not say.
+	// PodUID is the UID of its pod; empty when the runtime did not report it.
 	PodUID string
 	Type   EventType
 	At     time.Time

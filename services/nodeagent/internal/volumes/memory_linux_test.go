@@ -110,7 +110,7 @@ func TestMemoryIsNotMountedOverFiles(t *testing.T) {
 			t.Errorf("mounted: %v, %v", mounted, err)
 		}
 	}
-	if strings.Count(log.String(), "lie on the node's disk") != 1 || !strings.Contains(log.String(), "level=WARN") {
+	if strings.Count(log.String(), "are on the node's disk") != 1 || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("the log is %q", log.String())
 	}
 	if err := v.Remove("u"); err != nil {
@@ -134,7 +134,7 @@ func TestNothingIsMountedForTheSimulatedRuntime(t *testing.T) {
 	if points, err := mountsBelow(v.cfg.Dir); err != nil || len(points) > 0 {
 		t.Errorf("mounted: %q, %v", points, err)
 	}
-	if strings.Count(log.String(), "lie on the node's disk") != 1 || !strings.Contains(log.String(), "level=INFO") {
+	if strings.Count(log.String(), "are on the node's disk") != 1 || !strings.Contains(log.String(), "level=INFO") {
 		t.Errorf("the log is %q", log.String())
 	}
 }

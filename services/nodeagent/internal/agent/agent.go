@@ -1,5 +1,5 @@
-// Package agent puts the node agent together from its parts, over a runtime, an API client
-// and a source of pods that are given to it.
+// Package agent assembles the node agent from its parts, on top of a given runtime, API client and
+// source of pods.
 package agent
 
 import (
@@ -40,41 +40,41 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
 
-// statusPeriod is how often the runtime is asked whether it is ready.
+// statusPeriod is the interval between checks of the runtime's readiness.
 const statusPeriod = 5 * time.Second
 
-// Config is what an Agent needs. The door has filled in all defaults.
+// Config configures an Agent. Package nodeagent has filled in all defaults.
 type Config struct {
 	NodeName string
 	Client   client.Interface
-	// Source follows the node's pods.
+	// Source watches the node's pods.
 	Source informer.Source
-	// Runtime is a connected container runtime, RuntimeVersion what it says it is; Simulated says
+	// Runtime is a connected container runtime and RuntimeVersion its version; Simulated reports
 	// that it starts nothing.
 	Runtime        *runtime.Client
 	RuntimeVersion runtime.Version
 	Simulated      bool
 	// Dial opens connections to pods, for probes and hooks; the network when nil.
 	Dial prober.Dial
-	// ServeLogs serves logs on the bus until its subscription is closed; may be nil.
+	// ServeLogs serves logs on the bus until ctx ends; may be nil.
 	ServeLogs       func(ctx context.Context, handle func(ctx context.Context, request []byte, w io.Writer) error) error
 	DataDir, LogDir string
 	Labels          map[string]string
 	MaxPods         int
-	// AllowedUnsafeSysctls are kernel parameters that pods may set beside the safe ones.
+	// AllowedUnsafeSysctls are the kernel parameters that pods may set beyond the safe ones.
 	AllowedUnsafeSysctls []string
 	NodeIP               string
 	ClusterDNS           []string
 	ClusterDomain        string
-	// ShutdownGrace is how long the pods may take to end when the node does, and
-	// ShutdownGraceCritical how much of that is for those that the system needs; see Shutdown.
+	// ShutdownGrace is the time the pods have to terminate when the node shuts down;
+	// ShutdownGraceCritical is the part of it reserved for critical pods. See Shutdown.
 	ShutdownGrace, ShutdownGraceCritical time.Duration
 	Logger                               *slog.Logger
 	Registerer                           prometheus.Registerer
 	Trace                                *trace.Recorder
 }
 
-// Agent is a node agent.
+// Agent is the node agent.
 type Agent struct {
 	cfg       Config
 	pods      *desired.Store
@@ -92,14 +92,14 @@ type Agent struct {
 	sysctls   *admit.Sysctls
 
 	mu sync.Mutex
-	// runtimeProblem and networkProblem say why the runtime cannot run pods, or pods with a
-	// network of their own.
+	// runtimeProblem and networkProblem are the reasons why the runtime cannot run pods, or pods
+	// with their own network.
 	runtimeProblem, networkProblem error
-	// synced says that every pod that was wanted at the start has been told.
+	// synced reports whether every pod that was bound at the start has been delivered.
 	synced informer.Registration
 }
 
-// New puts an agent together. It reads the machine but calls neither the runtime nor the API.
+// New assembles an agent. It reads the machine's state but calls neither the runtime nor the API.
 func New(cfg Config) (*Agent, error) {
 	var err error
 	if cfg.NodeIP == "" {
@@ -160,23 +160,23 @@ func New(cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// Watchers says what the agent follows.
+// Watchers returns what the agent watches.
 func (a *Agent) Watchers() []watcher.Status { return a.factory.Watchers() }
 
-// Run is the agent until ctx ends; it returns when everything it started has ended.
+// Run runs the agent until ctx ends and returns when everything it started has ended.
 func (a *Agent) Run(ctx context.Context) error {
-	// Events of the last steps are still written when the rest has ended.
+	// Events of the last steps are still written after the rest has ended.
 	eventsCtx, endEvents := context.WithCancel(context.WithoutCancel(ctx))
 	var recorder errgroup.Group
 	recorder.Go(func() error { return a.events.Run(eventsCtx) })
 	defer func() {
 		endEvents()
 		if err := recorder.Wait(); err != nil {
-			a.cfg.Logger.Error("recording events failed", "error", err)
+			a.cfg.Logger.Error("recording events failed", "err", err)
 		}
 	}()
 
-	// Before the first pod is looked at, since none starts on a runtime that is not ready.
+	// This precedes the first pod, since no pod starts on a runtime that is not ready.
 	a.checkRuntime(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	changes := make(chan syncloop.Change)
@@ -213,7 +213,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// watchRuntime keeps what is known of the runtime's readiness.
+// watchRuntime refreshes the runtime's readiness every statusPeriod until ctx ends.
 func (a *Agent) watchRuntime(ctx context.Context) error {
 	for {
 		select {
@@ -225,7 +225,7 @@ func (a *Agent) watchRuntime(ctx context.Context) error {
 	}
 }
 
-// checkRuntime asks the runtime whether it is ready.
+// checkRuntime queries the runtime's readiness and triggers a node status check if it changed.
 func (a *Agent) checkRuntime(ctx context.Context) {
 	s, err := a.cfg.Runtime.Status(ctx)
 	var problem, network error
@@ -251,7 +251,7 @@ func (a *Agent) checkRuntime(ctx context.Context) {
 	}
 }
 
-// ready says why the node can run no pods.
+// ready returns the reason why the runtime cannot run pods; nil when it can.
 func (a *Agent) ready(context.Context) error {
 	a.mu.Lock()
 	problem := a.runtimeProblem
@@ -271,7 +271,7 @@ func (a *Agent) networkReady() error {
 	return a.networkProblem
 }
 
-// Ready says why the agent does not run pods; nil when it does.
+// Ready returns the reason why the agent cannot run pods; nil when it can.
 func (a *Agent) Ready(ctx context.Context) error {
 	a.mu.Lock()
 	synced := a.synced

@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// housekeep ends and removes what nobody wants: pods of which only the runtime knows, what is
-// left of pods that are gone, dead containers, directories.
+// housekeep terminates and removes what is no longer wanted: pods that only the runtime knows,
+// remains of deleted pods, dead containers, directories and logs.
 func (a *Agent) housekeep(ctx context.Context) error {
 	running, listed := a.pleg.Pods()
 	if listed.IsZero() {
@@ -38,7 +38,7 @@ func (a *Agent) housekeep(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// sweepLogs removes the logs of pods that are gone and of which the runtime has nothing.
+// sweepLogs removes the logs of pods that are gone from the API and the runtime.
 func (a *Agent) sweepLogs(running map[string]*podstate.Pod) error {
 	containers := map[string]bool{}
 	for _, state := range running {
@@ -52,14 +52,14 @@ func (a *Agent) sweepLogs(running map[string]*podstate.Pod) error {
 	)
 }
 
-// inUse reports whether a pod is wanted, or a worker still has to do with it.
+// inUse reports whether a pod is wanted or still has a worker.
 func (a *Agent) inUse(uid string) bool {
 	known, _ := a.workers.Known(uid)
 	return known || a.pods.Get(uid) != nil
 }
 
-// forgetProbes drops the results of containers that are gone. It looks at the newest list,
-// since a result of a container that this does not hold would not come again.
+// forgetProbes drops the probe results of containers that are gone. It uses the newest list: a
+// result dropped for a container missing from an older list would not be reported again.
 func (a *Agent) forgetProbes() {
 	now, _ := a.pleg.Pods()
 	containers := map[string]bool{}
@@ -71,13 +71,13 @@ func (a *Agent) forgetProbes() {
 	a.prober.Forget(func(id string) bool { return !containers[id] })
 }
 
-// keepHouse looks after one pod of the runtime's.
+// keepHouse cleans up one pod of the runtime.
 func (a *Agent) keepHouse(ctx context.Context, uid string, state *podstate.Pod, wanted bool) error {
 	known, done := a.workers.Known(uid)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: state.Name, Namespace: state.Namespace, UID: types.UID(uid)}}
 	switch {
 	case wanted && done && (!state.Stopped() || len(state.Unstarted()) > 0):
-		// The pod has ended, but a call that its worker had left took effect only afterwards.
+		// The pod has terminated, but a call that its worker abandoned took effect only afterwards.
 		return a.lifecycle.TerminateOrphan(ctx, pod, state)
 	case wanted:
 		if time.Since(state.NewestAt()) < minAge {
@@ -85,7 +85,7 @@ func (a *Agent) keepHouse(ctx context.Context, uid string, state *podstate.Pod, 
 		}
 		return a.lifecycle.Collect(ctx, state, false)
 	case known && !done:
-		return nil // Its worker is ending it.
+		return nil // Its worker is terminating it.
 	case !state.Stopped():
 		a.workers.KillOrphan(pod)
 		return nil
@@ -97,11 +97,11 @@ func (a *Agent) keepHouse(ctx context.Context, uid string, state *podstate.Pod, 
 	return err
 }
 
-// minAge is how old a pod's newest sandbox is before its dead are collected: before that its
-// worker may be about to use them.
+// minAge is the minimum age of a pod's newest sandbox before its dead containers are collected:
+// until then its worker may be about to use them.
 const minAge = 5 * time.Second
 
-// removeDirectories removes what pods that are gone left on disk, and forgets them.
+// removeDirectories deletes the directories and volumes of pods that are gone.
 func (a *Agent) removeDirectories(running map[string]*podstate.Pod) error {
 	uids, err := a.volumes.Pods()
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Agent) removeDirectories(running map[string]*podstate.Pod) error {
 	return errors.Join(faults...)
 }
 
-// containers are all containers of the runtime's, by the last list.
+// containers returns all containers of the runtime, as of the last list.
 func (a *Agent) containers() []runtime.Container {
 	pods, _ := a.pleg.Pods()
 	var all []runtime.Container

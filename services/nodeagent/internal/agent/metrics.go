@@ -8,7 +8,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// metrics shows what runs on the node, under the kubelet's names, when it is asked.
+// metrics is a collector of what runs on the node, in metrics with the kubelet's names.
 type metrics struct {
 	agent                              *Agent
 	pods, containers, node, lastListed *prometheus.Desc
@@ -21,11 +21,11 @@ func newMetrics(a *Agent) *metrics {
 		containers: prometheus.NewDesc("kubelet_running_containers", "Number of containers by their state.", []string{"container_state"}, nil),
 		node:       prometheus.NewDesc("kubelet_node_name", "The node's name. The count is always 1.", []string{"node"}, nil),
 		lastListed: prometheus.NewDesc("kubelet_pleg_last_seen_seconds",
-			"When the runtime's pods were last listed, in seconds since 1970.", nil, nil),
+			"Timestamp of the last listing of the runtime's pods, in seconds since 1970.", nil, nil),
 	}
 }
 
-// Describe names the metrics.
+// Describe sends the descriptors of the metrics.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.pods
 	to <- m.containers
@@ -33,8 +33,8 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- m.lastListed
 }
 
-// Collect counts what the last list of the runtime holds. Before the first there is nothing to
-// count.
+// Collect counts the pods and containers of the last list of the runtime. Before the first list it
+// reports only the node.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)

@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// newShutdown is how the node ends, if it does with its agent.
+// newShutdown returns the graceful shutdown of this node.
 func (a *Agent) newShutdown() *shutdown.Shutdown {
 	return shutdown.New(shutdown.Config{
 		Period: a.cfg.ShutdownGrace, CriticalPods: a.cfg.ShutdownGraceCritical,
@@ -20,13 +20,14 @@ func (a *Agent) newShutdown() *shutdown.Shutdown {
 	})
 }
 
-// unended are the pods that the node has taken and that have not ended.
+// unended returns the node's pods that have not reached a terminal phase.
 func (a *Agent) unended() []*corev1.Pod {
 	return slices.DeleteFunc(a.pods.List(), func(pod *corev1.Pod) bool { return status.IsTerminal(a.status.Get(pod).Phase) })
 }
 
-// Shutdown has the node take no more pods and be not ready, and ends its pods; it returns when
-// they have ended, when the time for that is over, or when ctx ends. The agent must be running.
+// Shutdown makes the node not ready, rejects new pods and terminates the node's pods. It returns
+// when they have terminated, when the grace period is over, or when ctx ends. The agent must be
+// running.
 func (a *Agent) Shutdown(ctx context.Context) {
 	a.events.Event(a.node.Object(), corev1.EventTypeNormal, "NodeShutdown", "Shutdown manager detected shutdown event")
 	a.shutdown.Begin()
@@ -34,7 +35,7 @@ func (a *Agent) Shutdown(ctx context.Context) {
 	a.shutdown.EndPods(ctx)
 }
 
-// problem says why the node can run no pods, of several reasons all.
+// problem returns every reason why the node cannot run pods; nil when it can.
 func (a *Agent) problem(ctx context.Context) error {
 	err := a.ready(ctx)
 	switch {

@@ -1,7 +1,8 @@
-// Package allocation knows which resources a pod's containers have, whatever the pod's spec asks for
-// by now. The node agent does not resize: a pod keeps the resources with which its containers were
-// made, over restarts of containers and agent, and a resize (pods/resize) is pending as infeasible.
-// See https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/.
+// Package allocation determines the resources that a pod's containers actually have, whatever the
+// pod's spec now requests. The node agent does not resize. A pod keeps the resources with which its
+// containers were created, across restarts of containers and agent, and a resize (pods/resize) is
+// pending as infeasible. See
+// https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/.
 package allocation
 
 import (
@@ -15,14 +16,14 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 )
 
-// Annotation carries on the runtime's container the resources with which it was made, as Encode
-// writes them.
+// Annotation is the annotation on the runtime's container with the resources it was created with,
+// in the format of Encode.
 const Annotation = "garboard.io/container-resources"
 
-// EventReason is the reason of the Event of a resize that the node does not act on.
+// EventReason is the reason of the Event about a resize that the node does not perform.
 const EventReason = "ResizeInfeasible"
 
-// Encode writes the resources of a container, for Annotation.
+// Encode encodes the resources of a container, for Annotation.
 func Encode(c *corev1.Container) (string, error) {
 	text, err := json.Marshal(corev1.ResourceRequirements{Requests: c.Resources.Requests, Limits: c.Resources.Limits})
 	if err != nil {
@@ -31,8 +32,8 @@ func Encode(c *corev1.Container) (string, error) {
 	return string(text), nil
 }
 
-// Began reports whether anything of the pod was made: whether the runtime holds something of it, or
-// its last status tells of a container.
+// Began reports whether anything of the pod was created: the runtime holds some of it, or its last
+// status shows a container.
 func Began(state *podstate.Pod, old *corev1.PodStatus) bool {
 	if len(state.Sandboxes)+len(state.Containers) > 0 {
 		return true
@@ -47,7 +48,7 @@ func Began(state *podstate.Pod, old *corev1.PodStatus) bool {
 	return false
 }
 
-// Of returns pod with the resources that it has, and what asks for others by now: the names of
+// Of returns pod with the resources that it has, and the names of what now requests others:
 // containers, and "pod" for the pod as a whole. old is the last status of the pod. It returns pod
 // itself when nothing differs.
 func Of(pod *corev1.Pod, state *podstate.Pod, old *corev1.PodStatus) (allocated *corev1.Pod, resized []string) {
@@ -71,14 +72,14 @@ func Of(pod *corev1.Pod, state *podstate.Pod, old *corev1.PodStatus) (allocated 
 		}
 	}
 	if pod.Spec.Resources != nil && Began(state, old) {
-		// A pod that asked for them from the start would not have been started.
+		// A pod that requested them from the start would not have been started.
 		change().Resources = nil
 		resized = append(resized, "pod")
 	}
 	return allocated, resized
 }
 
-// of returns what a container was made with, if its spec asks for other resources.
+// of returns the resources a container was created with, if its spec requests others.
 func of(c *corev1.Container, state *podstate.Pod, old []corev1.ContainerStatus) (corev1.ResourceRequirements, bool) {
 	has := madeWith(c.Name, state)
 	for i := range old {
@@ -93,7 +94,8 @@ func of(c *corev1.Container, state *podstate.Pod, old []corev1.ContainerStatus) 
 	return corev1.ResourceRequirements{Requests: has.Requests, Limits: has.Limits, Claims: c.Resources.Claims}, true
 }
 
-// madeWith returns what the newest container of a name was made with; nil if that is not known.
+// madeWith returns the resources of the newest container with this name at its creation; nil if
+// they are not known.
 func madeWith(name string, state *podstate.Pod) *corev1.ResourceRequirements {
 	present := state.Container(name)
 	if present == nil || present.Annotations[Annotation] == "" {
@@ -101,18 +103,18 @@ func madeWith(name string, state *podstate.Pod) *corev1.ResourceRequirements {
 	}
 	var has corev1.ResourceRequirements
 	if err := json.Unmarshal([]byte(present.Annotations[Annotation]), &has); err != nil {
-		return nil // Somebody else wrote it.
+		return nil // The agent did not write this value.
 	}
 	return &has
 }
 
-// Message says which resources a pod's resize does not change, for the condition PodResizePending.
+// Message lists what a pod's resize does not change, for the condition PodResizePending.
 func Message(resized []string) string {
 	return fmt.Sprintf("this node does not resize pods: the resources of [%s] stay as they were when the pod was started",
 		strings.Join(resized, " "))
 }
 
-// summary is what the kubelet's Events about a resize show.
+// summary is the content of the kubelet's Events about a resize.
 type summary struct {
 	InitContainers []container `json:"initContainers,omitempty"`
 	Containers     []container `json:"containers,omitempty"`
@@ -125,7 +127,7 @@ type container struct {
 	Resources corev1.ResourceRequirements `json:"resources"`
 }
 
-// EventMessage is the message of the Event about a resize that is infeasible, in the kubelet's form.
+// EventMessage returns the message of the Event about an infeasible resize, in the kubelet's form.
 func EventMessage(pod *corev1.Pod, why string) string {
 	list := func(specs []corev1.Container) (out []container) {
 		for i := range specs {

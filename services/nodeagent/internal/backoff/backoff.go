@@ -1,4 +1,4 @@
-// Package backoff says how long to wait before a crashing container is started again.
+// Package backoff computes the delay before a crashing container is restarted.
 package backoff
 
 import (
@@ -8,11 +8,11 @@ import (
 
 // The times of Kubernetes' CrashLoopBackOff.
 const (
-	// Initial is the wait after the second crash; it doubles with each more.
+	// Initial is the delay after the second crash; each further crash doubles it.
 	Initial = 10 * time.Second
-	// Max bounds the wait.
+	// Max bounds the delay.
 	Max = 5 * time.Minute
-	// Reset is how long a container must have run for its wait to begin anew.
+	// Reset is how long a container must have run for its delay to start over.
 	Reset = 2 * Max
 )
 
@@ -21,7 +21,7 @@ type entry struct {
 	updated time.Time
 }
 
-// Backoff keeps the waits of containers by key. It may be used from any goroutine.
+// Backoff holds the delays of containers by key. Any goroutine may use it.
 type Backoff struct {
 	initial, limit, reset time.Duration
 
@@ -29,14 +29,13 @@ type Backoff struct {
 	entries map[string]entry
 }
 
-// New makes a back-off whose first wait is initial, which doubles up to limit, and begins
-// anew after reset without a crash.
+// New returns a back-off whose delay starts at initial, doubles up to limit, and starts over after
+// reset without a crash.
 func New(initial, limit, reset time.Duration) *Backoff {
 	return &Backoff{initial: initial, limit: limit, reset: reset, entries: map[string]entry{}}
 }
 
-// Remaining is how long key still has to wait, given when it last ended; 0 when it may start
-// now.
+// Remaining returns the remaining delay of key, which ended at ended; 0 when it may start now.
 func (b *Backoff) Remaining(key string, ended time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,15 +46,15 @@ func (b *Backoff) Remaining(key string, ended time.Time) time.Duration {
 	return max(0, e.wait-time.Since(ended))
 }
 
-// Wait is the present wait of key; 0 if it has none.
+// Wait returns the current delay of key; 0 if it has none.
 func (b *Backoff) Wait(key string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.entries[key].wait
 }
 
-// Next records that key, which last ended at ended, is started again, and so lengthens the
-// wait after its next end.
+// Next records that key, which ended at ended, is being restarted, and so lengthens the delay after
+// its next end.
 func (b *Backoff) Next(key string, ended time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +80,7 @@ func (b *Backoff) Forget(gone func(key string) bool) {
 	}
 }
 
-// expired says that a container ran long enough, from its last start to its end, to be
-// forgiven.
+// expired reports whether a container ran for longer than reset between its last start and its end.
 func (b *Backoff) expired(e entry, ended time.Time) bool {
 	return ended.Sub(e.updated) > b.reset
 }

@@ -1,4 +1,4 @@
-// Package desired keeps the pods that the API wants on this node.
+// Package desired holds the pods that the API wants on this node.
 package desired
 
 import (
@@ -9,39 +9,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Store holds the wanted pods by UID. Any goroutine may use it. What it gives is shared: do
-// not change it.
+// Store holds the wanted pods by UID. Any goroutine may use it. Pods that it returns are shared: do
+// not modify them.
 type Store struct {
 	mu   sync.RWMutex
 	pods map[string]*corev1.Pod
 }
 
-// New makes an empty store.
+// New returns an empty store.
 func New() *Store { return &Store{pods: map[string]*corev1.Pod{}} }
 
-// Set puts a pod, in place of its older state.
+// Set adds a pod or replaces its older state.
 func (s *Store) Set(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods[string(pod.UID)] = pod
 }
 
-// Delete takes a pod out.
+// Delete removes a pod.
 func (s *Store) Delete(uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pods, uid)
 }
 
-// Get finds a pod; nil if it is not wanted.
+// Get returns a pod; nil if it is not wanted.
 func (s *Store) Get(uid string) *corev1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.pods[uid]
 }
 
-// Named finds a pod by namespace and name; nil if there is none. Of two of the same name it
-// is the younger.
+// Named returns the pod with this namespace and name; nil if there is none. If two pods have the
+// same name, it returns the younger.
 func (s *Store) Named(namespace, name string) *corev1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -55,7 +55,7 @@ func (s *Store) Named(namespace, name string) *corev1.Pod {
 	return found
 }
 
-// List gives all pods, oldest first.
+// List returns all pods, oldest first.
 func (s *Store) List() []*corev1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -67,7 +67,7 @@ func (s *Store) List() []*corev1.Pod {
 	return list
 }
 
-// Older orders pods by their creation, then by UID.
+// Older orders pods by creation time, then by UID.
 func Older(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }

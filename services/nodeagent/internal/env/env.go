@@ -1,5 +1,5 @@
-// Package env makes the environment of a container: values with $(VAR) references, values
-// from fields, resources, ConfigMaps and Secrets, and the addresses of Services.
+// Package env builds the environment of a container: values with $(VAR) references, values from
+// fields, resources, ConfigMaps and Secrets, and the addresses of Services.
 package env
 
 import (
@@ -14,25 +14,25 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/downward"
 )
 
-// References reads what an environment refers to. Errors are the API's.
+// References reads the objects that an environment refers to. Errors are the API's.
 type References interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	Services(ctx context.Context, namespace string) ([]*corev1.Service, error)
 }
 
-// Var is one variable.
+// Var is one environment variable.
 type Var struct{ Name, Value string }
 
-// Environment is what a container's process finds.
+// Environment is the environment of a container's process.
 type Environment struct {
-	// Vars are the variables, each name once, in the order in which they were declared.
+	// Vars are the variables, each name once, in order of declaration.
 	Vars []Var
-	// Skipped are keys of envFrom that are no names of variables, for an Event.
+	// Skipped are envFrom keys that are not valid variable names, for an Event.
 	Skipped []string
 }
 
-// Map gives the variables by name.
+// Map returns the variables by name.
 func (e Environment) Map() map[string]string {
 	m := make(map[string]string, len(e.Vars))
 	for _, v := range e.Vars {
@@ -41,9 +41,9 @@ func (e Environment) Map() map[string]string {
 	return m
 }
 
-// Build makes the environment of one container. pod's status must hold its addresses;
-// allocatable is the node's. An error says what a user has to correct, in the words of
-// Kubernetes' CreateContainerConfigError.
+// Build builds the environment of one container. pod's status must hold its addresses; allocatable
+// is the node's. An error says what a user has to correct, in the words of Kubernetes'
+// CreateContainerConfigError.
 func Build(ctx context.Context, pod *corev1.Pod, container *corev1.Container, refs References, allocatable corev1.ResourceList) (Environment, error) {
 	b := builder{values: map[string]string{}}
 	for i := range container.EnvFrom {
@@ -143,7 +143,7 @@ func (b *builder) from(ctx context.Context, pod *corev1.Pod, source *corev1.EnvF
 	return nil
 }
 
-// validName says whether name can be a variable: anything printable in ASCII but '='
+// validName reports whether name can be a variable: any printable ASCII character except '='
 // (apimachinery's relaxed rule, which Kubernetes uses since 1.34).
 func validName(name string) bool {
 	if name == "" {

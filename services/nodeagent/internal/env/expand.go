@@ -2,8 +2,8 @@ package env
 
 import "strings"
 
-// Expand replaces every $(NAME) in s whose NAME the mapping knows; others stay as they are,
-// and $$ stands for one $ (Kubernetes, EnvVar.value, Container.command and args).
+// Expand replaces each $(NAME) in s whose NAME is in mapping and leaves others as they are; $$ is
+// an escaped $ (Kubernetes, EnvVar.value, Container.command and args).
 func Expand(s string, mapping map[string]string) string {
 	if !strings.Contains(s, "$") {
 		return s

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serviceVars gives the variables that tell of the Services of the pod's namespace (unless
-// enableServiceLinks is false) and of the apiserver's own (Kubernetes, "Environment
+// serviceVars returns the variables for the Services of the pod's namespace (unless
+// enableServiceLinks is false) and for the apiserver's own Service (Kubernetes, "Environment
 // variables" of Services).
 func serviceVars(ctx context.Context, pod *corev1.Pod, refs References) ([]Var, error) {
 	chosen := map[string]*corev1.Service{}

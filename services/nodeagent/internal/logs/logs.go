@@ -1,5 +1,5 @@
-// Package logs serves the logs of the node's containers over the bus, for the apiserver's
-// pods/log. What is asked and answered is nodeapi's.
+// Package logs serves the logs of the node's containers over the bus, for the apiserver's pods/log.
+// Package nodeapi defines requests and responses.
 package logs
 
 import (
@@ -22,23 +22,23 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
-	// Pod finds the wanted pod of a name; nil if there is none.
+	// Pod returns the wanted pod with this name; nil if there is none.
 	Pod func(namespace, name string) *corev1.Pod
-	// State is what the runtime holds of a pod.
+	// State returns the runtime's state of a pod.
 	State func(uid string) *podstate.Pod
-	// Waiting says why a container that never ran waits.
+	// Waiting returns the reason why a container that never ran waits.
 	Waiting func(uid, container string) (reason string, ok bool)
 }
 
 // Server serves logs. Any goroutine may use it.
 type Server struct{ cfg Config }
 
-// New makes a Server.
+// New returns a Server.
 func New(cfg Config) *Server { return &Server{cfg: cfg} }
 
-// Handle answers one request; w gets the header and the log.
+// Handle serves one request; it writes the header and the log to w.
 func (s *Server) Handle(ctx context.Context, request []byte, w io.Writer) error {
 	var r nodeapi.LogRequest
 	if err := json.Unmarshal(request, &r); err != nil {
@@ -74,7 +74,7 @@ func (s *Server) Handle(ctx context.Context, request []byte, w io.Writer) error 
 	return out.begin()
 }
 
-// find finds the container whose log is asked for.
+// find returns the container whose log is requested.
 func (s *Server) find(r *nodeapi.LogRequest) (*runtime.Container, error) {
 	pod := s.cfg.Pod(r.Namespace, r.Pod)
 	if pod == nil || (r.UID != "" && string(pod.UID) != r.UID) {
@@ -109,8 +109,8 @@ func (s *Server) find(r *nodeapi.LogRequest) (*runtime.Container, error) {
 	return container, nil
 }
 
-// backingOff says whether the container waits to be started again: its last end is then the
-// previous container, and no present one exists.
+// backingOff reports whether the container waits to be restarted: then its last instance is the
+// previous container, and there is no current one.
 func backingOff(s *Server, pod *corev1.Pod, container string) bool {
 	_, waiting := s.cfg.Waiting(string(pod.UID), container)
 	return waiting
@@ -142,7 +142,7 @@ func options(r *nodeapi.LogRequest) (containerlog.Options, error) {
 	return opts, nil
 }
 
-// refuse answers with an error instead of a log.
+// refuse responds with an error instead of a log.
 func refuse(w io.Writer, err error) error {
 	var status metav1.Status
 	var known apierrors.APIStatus
@@ -157,7 +157,7 @@ func refuse(w io.Writer, err error) error {
 	return nodeapi.LogHeader{Status: &status}.Write(w)
 }
 
-// headed puts an empty header before what is written.
+// headed writes an empty header before the first data.
 type headed struct {
 	w     io.Writer
 	begun bool

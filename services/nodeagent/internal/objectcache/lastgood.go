@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// patience is how long a read may take when there is an older answer for the pod, and longest how
-	// long when there is none.
+	// patience bounds a read when there is an older answer for the pod, and longest when there is
+	// none.
 	patience = 5 * time.Second
 	longest  = 30 * time.Second
-	// awayFor is how long the apiserver is not asked again for what there is an older answer for, after
-	// it did not answer. It bounds what a pod with many references waits for in all.
+	// awayFor is how long, after the apiserver did not answer, objects with an older answer are not
+	// requested again. It bounds the total wait of a pod with many references.
 	awayFor = 10 * time.Second
 )
 
-// Away reports whether err says that the apiserver did not answer: that it could not be reached, took
-// too long, failed or was overloaded. That there is no such object (404), or that it may not be read
-// (403), is an answer.
+// Away reports whether err means that the apiserver did not answer: it could not be reached, timed
+// out, failed or was overloaded. That an object does not exist (404), or may not be read (403), is
+// an answer.
 func Away(err error) bool {
 	if err == nil {
 		return false
@@ -33,25 +33,25 @@ func Away(err error) bool {
 		return true
 	}
 	code := status.Status().Code
-	// What is no Status of an apiserver's comes from a gateway before it.
+	// An error that is not an apiserver's Status comes from a gateway in front of it.
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || apierrors.IsUnexpectedServerError(err)
 }
 
 type podKey struct{}
 
-// For returns a context whose reads are for pod: their answers are kept until Drop is called with its
-// UID.
+// For returns a context for reads on behalf of pod: their answers are kept until Drop is called
+// with its UID.
 func For(ctx context.Context, pod *corev1.Pod) context.Context {
 	return context.WithValue(ctx, podKey{}, string(pod.UID))
 }
 
-// podOf returns the UID of the pod that a read is for; empty if there is none.
+// podOf returns the UID of the pod on whose behalf a read is made; empty if there is none.
 func podOf(ctx context.Context) string {
 	uid, _ := ctx.Value(podKey{}).(string)
 	return uid
 }
 
-// Drop forgets what was kept for the pod with this UID.
+// Drop forgets the answers kept for the pod with this UID.
 func (r *Reader) Drop(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,12 +63,12 @@ func (r *Reader) Drop(uid string) {
 	}
 }
 
-// kept are the last answers, each for the pods that have it. A pod has only what was read for it: a
-// pod that is new while the apiserver is away does not get what was read before it was created.
+// kept holds the last answers, each with the pods it was read for. A pod gets only these: a pod
+// created while the apiserver is unavailable does not get what was read before its creation.
 type kept struct {
 	last map[key]*last
-	// away says that the apiserver did not answer the last read; it is not asked before awayUntil for
-	// what is kept.
+	// away reports that the apiserver did not answer the last read. Until awayUntil, objects with a
+	// kept answer are not requested.
 	away      bool
 	awayUntil time.Time
 }
@@ -78,8 +78,8 @@ type last struct {
 	pods map[string]struct{}
 }
 
-// keep keeps an answer for a pod. Pods share the newest: an answer to a read that began before that of
-// another only adds the pod.
+// keep keeps an answer for a pod. Pods share the newest: an answer whose read began before the kept
+// one's only adds the pod.
 func (k *kept) keep(what key, a answer, pod string) {
 	if pod == "" {
 		return
@@ -95,7 +95,7 @@ func (k *kept) keep(what key, a answer, pod string) {
 	l.pods[pod] = struct{}{}
 }
 
-// of returns what was last read for a pod.
+// of returns the last answer for a pod.
 func (k *kept) of(what key, pod string) (answer, bool) {
 	l := k.last[what]
 	if l == nil {
@@ -105,23 +105,23 @@ func (k *kept) of(what key, pod string) (answer, bool) {
 	return l.answer, held
 }
 
-// gone notes that the apiserver did not answer.
+// gone records that the apiserver did not answer.
 func (k *kept) gone(logger *slog.Logger, now time.Time, err error) {
 	if !k.away {
-		logger.Warn("the apiserver does not answer; pods go on with the references that were last read", "err", err)
+		logger.Warn("the apiserver does not answer; pods keep using the last objects read", "err", err)
 	}
 	k.away = true
-	// A failure of one object says nothing of the others.
+	// The failure of one object says nothing about the others.
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
 		k.awayUntil = now.Add(awayFor)
 	}
 }
 
-// back notes that the apiserver answered.
+// back records that the apiserver answered.
 func (k *kept) back(logger *slog.Logger) {
 	if k.away {
-		logger.Info("the apiserver answers again; pods get new references")
+		logger.Info("the apiserver answers again; pods get fresh objects")
 	}
 	k.away, k.awayUntil = false, time.Time{}
 }

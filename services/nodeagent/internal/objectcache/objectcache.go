@@ -1,8 +1,7 @@
-// Package objectcache reads what pods refer to: ConfigMaps, Secrets and the Services of a
-// namespace. Answers are used for a short time, so that many containers of one pod, and
-// many pods that are synced at once, cost one read. For each pod the last answers are kept in
-// memory, never on disk, as long as the pod is on the node: with them its containers restart
-// while the apiserver is away.
+// Package objectcache reads the objects that pods refer to: ConfigMaps, Secrets and the Services of
+// a namespace. Answers are reused for a short time, so many containers of one pod, and many pods
+// synced at once, cost one read. While a pod is on the node, its last answers are kept in memory,
+// never on disk: with them its containers can restart while the apiserver is unavailable.
 package objectcache
 
 import (
@@ -20,11 +19,11 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// Freshness is how old an answer may be (the kubelet's TTL caches keep up to a minute).
+// Freshness is the maximum age of a reused answer (the kubelet's TTL caches keep up to a minute).
 const Freshness = 5 * time.Second
 
-// Reader reads referenced objects. It may be used from any goroutine; what it returns is
-// shared: do not change it.
+// Reader reads referenced objects. Any goroutine may use it. Objects that it returns are shared: do
+// not modify them.
 type Reader struct {
 	configMaps client.Resource[*corev1.ConfigMap]
 	secrets    client.Resource[*corev1.Secret]
@@ -33,22 +32,22 @@ type Reader struct {
 
 	mu      sync.Mutex
 	answers map[key]answer
-	// forgets counts Forget: what was asked before one is not used after it.
+	// forgets counts calls of Forget: an answer requested before one is not reused after it.
 	forgets uint64
 	kept    kept
 }
 
-// key names what was read; name is empty for all of a namespace.
+// key identifies what was read; name is empty for a list of a namespace.
 type key struct{ kind, namespace, name string }
 
 type answer struct {
 	value any
 	err   error
-	// began and read are when it was asked for and when it came.
+	// began and read are the times of the request and of the answer.
 	began, read time.Time
 }
 
-// New makes a reader over c. logger takes the log.
+// New returns a Reader that reads through c. logger receives the log.
 func New(c client.Interface, logger *slog.Logger) *Reader {
 	return &Reader{
 		configMaps: client.Of[*corev1.ConfigMap](c),
@@ -76,8 +75,8 @@ func (r *Reader) Secret(ctx context.Context, namespace, name string) (*corev1.Se
 	})
 }
 
-// Forget makes the next reads in a namespace new ones. It is called for a pod that is new: what
-// was changed before the pod was created is what its containers must see.
+// Forget makes the next reads in a namespace fresh. It is called for a new pod: the pod's
+// containers must see every change made before the pod was created.
 func (r *Reader) Forget(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +84,7 @@ func (r *Reader) Forget(namespace string) {
 	maps.DeleteFunc(r.answers, func(k key, _ answer) bool { return k.namespace == namespace })
 }
 
-// named says that an object is not there as the kubelet says it, in the singular.
+// named reports a missing object as the kubelet does, with the kind in the singular.
 func named(err error, kind, name string) error {
 	if apierrors.IsNotFound(err) && !Away(err) {
 		return apierrors.NewNotFound(corev1.Resource(kind), name)
@@ -104,9 +103,9 @@ func (r *Reader) Services(ctx context.Context, namespace string) ([]*corev1.Serv
 	})
 }
 
-// cached answers from what was read lately, else by read. Only answers of the apiserver are used
-// again: a value, or that there is none. When the apiserver is away, what it last said for the pod of
-// ctx is the answer.
+// cached returns a recent answer, or else calls read. Only answers of the apiserver are reused: a
+// value, or that the object does not exist. When the apiserver is unavailable, cached returns the
+// last answer for the pod of ctx.
 func cached[V any](ctx context.Context, r *Reader, what key, read func(context.Context) (V, error)) (V, error) {
 	pod := podOf(ctx)
 	began := time.Now()
@@ -133,7 +132,7 @@ func cached[V any](ctx context.Context, r *Reader, what key, read func(context.C
 	defer cancel()
 	value, err := read(asking)
 	if err != nil && ctx.Err() != nil {
-		return value, err // It was the caller who gave up.
+		return value, err // The caller gave up.
 	}
 	a = answer{value: value, err: err, began: began, read: time.Now()}
 	r.mu.Lock()
@@ -157,7 +156,7 @@ func cached[V any](ctx context.Context, r *Reader, what key, read func(context.C
 			return value, last.err
 		}
 	case apierrors.IsForbidden(err):
-		// The node may not read it any more, and does not use it any more.
+		// The node may no longer read the object, so it no longer uses it.
 		delete(r.kept.last, what)
 	}
 	return value, err

@@ -1,4 +1,4 @@
-// Package podactions decides, from what is wanted of a pod and what runs, what has to be done
-// next. It does nothing itself and depends on nothing else, so that every case is a row of a
-// table test (Kubernetes, kuberuntime's computePodActions).
+// Package podactions decides what to do next for a pod from its wanted state and what runs. It
+// performs nothing itself and depends on nothing else, so every case is a row of a table test
+// (Kubernetes, kuberuntime's computePodActions).
 package podactions

@@ -12,31 +12,31 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// AnnotationHash carries Hash of the container's spec on the runtime's container.
+// AnnotationHash is the annotation on the runtime's container with the Hash of its spec.
 const AnnotationHash = "io.kubernetes.container.hash"
 
-// Probes tells what the probes of a running container say.
+// Probes provides the probe results of running containers.
 type Probes interface {
-	// Failed says that the liveness or startup probe of the container with this ID has failed,
-	// and which: "liveness" or "startup".
+	// Failed reports whether the liveness or startup probe of the container with this ID has
+	// failed, and which: "liveness" or "startup".
 	Failed(containerID string) (probe string, failed bool)
-	// Started says whether the container's startup probe, if it has one, has succeeded.
+	// Started reports whether the container's startup probe, if it has one, has succeeded.
 	Started(pod *corev1.Pod, container *corev1.Container, containerID string) bool
 }
 
-// Actions is what has to be done for a pod, in this order.
+// Actions are the actions to take for a pod, in this order.
 type Actions struct {
 	// KillPod stops all its containers and sandboxes.
 	KillPod bool
-	// CreateSandbox makes a new sandbox, with Attempt.
+	// CreateSandbox creates a new sandbox, with Attempt.
 	CreateSandbox bool
 	Attempt       uint32
 	// SandboxID is the sandbox to use when none is created.
 	SandboxID string
 	// Kill are containers to stop.
 	Kill []Kill
-	// Remove are containers that were created but not started, by an agent that ended in
-	// between: they are removed and made anew.
+	// Remove are containers that an earlier agent created but did not start: they are removed and
+	// created anew.
 	Remove []runtime.Container
 	// StartInit are init containers to start, in order.
 	StartInit []*corev1.Container
@@ -51,7 +51,7 @@ type Kill struct {
 	Message string
 }
 
-// Nothing says whether there is nothing to do.
+// Nothing reports whether there is nothing to do.
 func (a *Actions) Nothing() bool {
 	return !a.KillPod && !a.CreateSandbox && len(a.Kill)+len(a.Remove)+len(a.StartInit)+len(a.Start) == 0
 }
@@ -63,13 +63,13 @@ func Hash(c *corev1.Container) string {
 	text, err := json.Marshal(map[string]string{"name": c.Name, "image": c.Image})
 	if err != nil {
 		// Two strings always encode.
-		panic(fmt.Sprintf("compute: encoding the name and image of a container: %v", err))
+		panic(fmt.Sprintf("podactions: encoding the name and image of a container: %v", err))
 	}
 	h.Write(text)
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
 }
 
-// Compute decides what is to be done for pod.
+// Compute decides what to do for pod.
 func Compute(pod *corev1.Pod, state *podstate.Pod, probes Probes) Actions {
 	newSandbox, attempt := sandboxChanged(pod, state)
 	if newSandbox {
@@ -87,7 +87,7 @@ func Compute(pod *corev1.Pod, state *podstate.Pod, probes Probes) Actions {
 	return a
 }
 
-// sandboxChanged says whether the pod needs a new sandbox, and which attempt that is.
+// sandboxChanged reports whether the pod needs a new sandbox, and its attempt.
 func sandboxChanged(pod *corev1.Pod, state *podstate.Pod) (bool, uint32) {
 	newest := state.Sandbox()
 	if newest == nil {
@@ -110,12 +110,12 @@ func sandboxChanged(pod *corev1.Pod, state *podstate.Pod) (bool, uint32) {
 	return false, newest.Attempt
 }
 
-// forNewSandbox decides for a pod without a usable sandbox: whatever is left is stopped, and
-// a sandbox made if there is anything to start in it.
+// forNewSandbox decides for a pod without a usable sandbox: stop everything that is left, and
+// create a sandbox if there is anything to start in it.
 func forNewSandbox(pod *corev1.Pod, state *podstate.Pod, attempt uint32) Actions {
 	a := Actions{KillPod: true, CreateSandbox: true, Attempt: attempt}
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && attempt != 0 && len(state.Containers) > 0 {
-		// The pod's containers ran and may not run again.
+		// The pod's containers have run and must not run again.
 		a.CreateSandbox = false
 		return a
 	}
@@ -138,7 +138,7 @@ func forNewSandbox(pod *corev1.Pod, state *podstate.Pod, attempt uint32) Actions
 	return a
 }
 
-// finished says that the container ended and the pod's policy does not start it again.
+// finished reports whether the container has ended and the pod's policy does not restart it.
 func finished(pod *corev1.Pod, c *runtime.Container) bool {
 	if c.State != runtime.Exited {
 		return false
@@ -152,7 +152,7 @@ func finished(pod *corev1.Pod, c *runtime.Container) bool {
 	return false
 }
 
-// current is the newest container of a name in the present sandbox.
+// current returns the newest container with this name in the present sandbox.
 func (a *Actions) current(state *podstate.Pod, name string) *runtime.Container {
 	c := state.Container(name)
 	if c == nil || c.SandboxID != a.SandboxID {
@@ -161,13 +161,12 @@ func (a *Actions) current(state *podstate.Pod, name string) *runtime.Container {
 	return c
 }
 
-// initContainers decides for init containers and says whether the app containers' turn has
-// come.
+// initContainers decides for init containers and reports whether the app containers may start.
 func (a *Actions) initContainers(pod *corev1.Pod, state *podstate.Pod, probes Probes) bool {
 	done := false
 	for i := range pod.Spec.Containers {
 		if a.current(state, pod.Spec.Containers[i].Name) != nil {
-			// An app container was made: every init container had its turn.
+			// An app container was created: every init container has had its turn.
 			done = true
 			break
 		}
@@ -191,7 +190,7 @@ func (a *Actions) initContainers(pod *corev1.Pod, state *podstate.Pod, probes Pr
 	return true
 }
 
-// initContainer decides for an init container that runs to its end, and says whether it has
+// initContainer decides for an init container that runs to completion, and reports whether it has
 // succeeded.
 func (a *Actions) initContainer(pod *corev1.Pod, c *corev1.Container, present *runtime.Container) bool {
 	switch {
@@ -220,7 +219,7 @@ func (a *Actions) initContainer(pod *corev1.Pod, c *corev1.Container, present *r
 	return false
 }
 
-// sidecar decides for a restartable init container, and says whether it has started.
+// sidecar decides for a restartable init container, and reports whether it has started.
 func (a *Actions) sidecar(pod *corev1.Pod, c *corev1.Container, present *runtime.Container, probes Probes) bool {
 	switch {
 	case present == nil, present.State == runtime.Exited:
@@ -281,7 +280,7 @@ func (a *Actions) containers(pod *corev1.Pod, state *podstate.Pod, probes Probes
 	return keep
 }
 
-// mustEnd says whether a running container has to be stopped, and why, in Kubernetes' words.
+// mustEnd reports whether a running container has to be stopped, and why, in Kubernetes' words.
 func mustEnd(c *corev1.Container, present *runtime.Container, probes Probes, what string) (string, bool) {
 	if hash, known := present.Annotations[AnnotationHash]; known && hash != Hash(c) {
 		return fmt.Sprintf("%s %s definition changed", what, c.Name), true
@@ -292,7 +291,7 @@ func mustEnd(c *corev1.Container, present *runtime.Container, probes Probes, wha
 	return "", false
 }
 
-// IsSidecar says whether an init container is a restartable one, which runs beside the app
+// IsSidecar reports whether an init container is restartable and so runs alongside the app
 // containers.
 func IsSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways

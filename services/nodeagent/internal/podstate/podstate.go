@@ -1,4 +1,4 @@
-// Package podstate is what the runtime holds of one pod: its sandboxes and containers,
+// Package podstate describes what the runtime holds of one pod: its sandboxes and containers,
 // newest first.
 package podstate
 
@@ -10,7 +10,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// Pod is the runtime's state of one pod. It is shared: do not change it.
+// Pod is the runtime's state of one pod. It is shared: do not modify it.
 type Pod struct {
 	UID, Name, Namespace string
 	// Sandboxes and Containers are newest first.
@@ -18,7 +18,7 @@ type Pod struct {
 	Containers []runtime.Container
 }
 
-// Group sorts what the runtime lists into pods by UID.
+// Group groups the runtime's sandboxes and containers into pods by UID.
 func Group(sandboxes []runtime.Sandbox, containers []runtime.Container) map[string]*Pod {
 	pods := map[string]*Pod{}
 	of := func(uid, name, namespace string) *Pod {
@@ -48,7 +48,7 @@ func Group(sandboxes []runtime.Sandbox, containers []runtime.Container) map[stri
 	return pods
 }
 
-// Container is the newest container of a name; nil if there is none.
+// Container returns the newest container with this name; nil if there is none.
 func (p *Pod) Container(name string) *runtime.Container {
 	for i := range p.Containers {
 		if p.Containers[i].Name == name {
@@ -58,7 +58,7 @@ func (p *Pod) Container(name string) *runtime.Container {
 	return nil
 }
 
-// Before is the newest container of c's name that is older than c; nil if there is none.
+// Before returns the newest container with c's name that is older than c; nil if there is none.
 func (p *Pod) Before(c *runtime.Container) *runtime.Container {
 	seen := false
 	for i := range p.Containers {
@@ -72,7 +72,7 @@ func (p *Pod) Before(c *runtime.Container) *runtime.Container {
 	return nil
 }
 
-// Sandbox is the newest sandbox; nil if there is none.
+// Sandbox returns the newest sandbox; nil if there is none.
 func (p *Pod) Sandbox() *runtime.Sandbox {
 	if len(p.Sandboxes) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (p *Pod) Sandbox() *runtime.Sandbox {
 	return &p.Sandboxes[0]
 }
 
-// ReadySandbox is the newest sandbox if it is ready, else nil.
+// ReadySandbox returns the newest sandbox if it is ready, else nil.
 func (p *Pod) ReadySandbox() *runtime.Sandbox {
 	if s := p.Sandbox(); s != nil && s.Ready {
 		return s
@@ -88,7 +88,7 @@ func (p *Pod) ReadySandbox() *runtime.Sandbox {
 	return nil
 }
 
-// IPs are the pod's addresses: those of its ready sandbox.
+// IPs returns the pod's addresses: those of its ready sandbox.
 func (p *Pod) IPs() []string {
 	if s := p.ReadySandbox(); s != nil {
 		return s.IPs
@@ -96,14 +96,13 @@ func (p *Pod) IPs() []string {
 	return nil
 }
 
-// Running are the containers that run, or of which the runtime does not know whether they
-// do.
+// Running returns the containers that run, or whose state the runtime does not know.
 func (p *Pod) Running() []*runtime.Container {
 	return p.in(runtime.Running, runtime.Unknown)
 }
 
-// Unstarted are the containers that were created but not started. They neither run nor end:
-// stopping one changes nothing, only its removal ends it.
+// Unstarted returns the containers that were created but not started. They neither run nor end:
+// stopping one changes nothing, only removing it does.
 func (p *Pod) Unstarted() []*runtime.Container {
 	return p.in(runtime.Created)
 }
@@ -118,13 +117,13 @@ func (p *Pod) in(states ...runtime.ContainerState) []*runtime.Container {
 	return found
 }
 
-// Stopped reports whether nothing of the pod runs: no container, no sandbox. Containers that
-// were never started may be left.
+// Stopped reports whether nothing of the pod runs: no container, no sandbox. Containers that were
+// never started may remain.
 func (p *Pod) Stopped() bool {
 	return len(p.Running()) == 0 && !slices.ContainsFunc(p.Sandboxes, func(s runtime.Sandbox) bool { return s.Ready })
 }
 
-// NewestAt is when the pod's newest sandbox was made; zero if there is none.
+// NewestAt returns the creation time of the pod's newest sandbox; zero if there is none.
 func (p *Pod) NewestAt() time.Time {
 	if s := p.Sandbox(); s != nil {
 		return s.CreatedAt

@@ -1,9 +1,9 @@
-// Package podworkers gives every pod a goroutine of its own, which brings the pod one step at
-// a time towards what is wanted of it.
+// Package podworkers runs one goroutine for each pod, which moves the pod step by step towards its
+// wanted state.
 //
-// A pod is synced until it is to end (deleted, evicted, finished by itself), then terminated
-// until none of its containers runs, then cleaned up; it never goes back. While a step is
-// going on, only the last of the updates that arrive is kept, but that the pod has to end is
-// never forgotten or overwritten. A step sees the runtime as it was after the step before:
-// it waits until the cache of the runtime's state is newer.
+// A pod is synced until it has to end (deleted, evicted, completed), then terminated until none of
+// its containers runs, then cleaned up; it never goes back. While a step runs, only the latest of
+// the arriving updates is kept, but the fact that the pod has to end is never lost. Each step sees
+// the state of the runtime after the previous step: it waits until the cache of that state is
+// newer.
 package podworkers

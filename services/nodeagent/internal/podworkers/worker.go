@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// phase is how far a pod is on its way.
+// phase is the phase of a pod's lifecycle.
 type phase int
 
 const (
@@ -18,27 +18,27 @@ const (
 	finished
 )
 
-// worker is one pod's state. Workers.mu guards it.
+// worker holds the state of one pod. Workers.mu guards it.
 type worker struct {
 	uid string
-	// pod is the last wanted state.
+	// pod is the latest wanted state.
 	pod *corev1.Pod
-	// kind is the kind of the update that has not been worked on; pending says there is one.
+	// kind is the kind of the pending update; pending reports that there is one.
 	kind    Kind
 	pending bool
-	// wake tells the goroutine of pending; it holds one token.
+	// wake signals pending to the goroutine; it holds one token.
 	wake chan struct{}
 
 	phase phase
-	// orphan says that only the runtime knows the pod.
+	// orphan reports that only the runtime knows the pod.
 	orphan bool
-	// cancel ends the step that is going on; nil between steps.
+	// cancel cancels the running step; nil between steps.
 	cancel context.CancelFunc
-	// grace is how many seconds containers get to end; set when phase is terminating.
+	// grace is the containers' grace period in seconds; set when phase is terminating.
 	grace int64
-	// kill holds what the killer wants said in the pod's status; may be nil.
+	// kill is what to write to the pod's status; may be nil.
 	kill *Kill
-	// due is when the pod is to be synced again; zero for never.
+	// due is the time of the next sync; zero for never.
 	due time.Time
 }
 
@@ -57,7 +57,7 @@ func (ws *Workers) run(ctx context.Context, w *worker) {
 	}
 }
 
-// step works on what is pending and says whether the pod is finished.
+// step works on a pending update and reports whether the pod is finished.
 func (ws *Workers) step(ctx context.Context, w *worker, last *time.Time) bool {
 	ws.mu.Lock()
 	if !w.pending {
@@ -104,7 +104,8 @@ type step struct {
 	orphan bool
 }
 
-// done takes the result of a step and decides what comes next.
+// done records the result of a step, decides what comes next, and reports whether the pod is
+// finished.
 func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome, err error) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -115,9 +116,9 @@ func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome,
 	next := Sync
 	switch {
 	case err != nil:
-		// A step that a kill cut short has not failed; what comes next is already pending.
+		// A step cut short by a kill has not failed; the next step is already pending.
 		if !errors.Is(err, context.Canceled) || w.phase == s.phase && !w.pending {
-			ws.cfg.Logger.Error("syncing a pod failed", "pod", s.pod.Namespace+"/"+s.pod.Name, "uid", w.uid, "error", err)
+			ws.cfg.Logger.Error("syncing a pod failed", "namespace", s.pod.Namespace, "name", s.pod.Name, "uid", w.uid, "err", err)
 		}
 		delay := outcome.RetryAfter
 		if delay <= 0 {
@@ -154,7 +155,7 @@ func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome,
 
 // signal makes an update pending. The caller holds ws.mu.
 func (ws *Workers) signal(w *worker, kind Kind) {
-	// A creation that was not worked on yet is still one after an update.
+	// A pending creation stays one after an update.
 	if !w.pending || w.kind != Create {
 		w.kind = kind
 	}

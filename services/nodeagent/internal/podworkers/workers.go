@@ -12,20 +12,20 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 )
 
-// Kind says why a pod is synced.
+// Kind is the reason why a pod is synced.
 type Kind int
 
 // The kinds of updates.
 const (
 	// Create is the first sync of a pod.
 	Create Kind = iota
-	// Update follows a change of what is wanted.
+	// Update follows a change of the wanted state.
 	Update
-	// Sync follows a change of what is, or time.
+	// Sync follows a change of the actual state, or the passing of time.
 	Sync
 )
 
-// String names the kind as logs show it.
+// String returns the name of the kind for logs.
 func (k Kind) String() string {
 	switch k {
 	case Create:
@@ -38,35 +38,35 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Kill ends a pod that was not asked to end by the API.
+// Kill requests the termination of a pod that the API did not ask to terminate.
 type Kill struct {
-	// Grace is how many seconds its containers get; the pod's own when nil.
+	// Grace is the containers' grace period in seconds; the pod's own when nil.
 	Grace *int64
-	// Phase, Reason and Message are put into the pod's status when Phase is set.
+	// Phase, Reason and Message are written to the pod's status if Phase is set.
 	Phase           corev1.PodPhase
 	Reason, Message string
-	// Conditions are then put there, too.
+	// Conditions are written to the status along with Phase.
 	Conditions []corev1.PodCondition
 }
 
-// Outcome is what a sync says of the next.
+// Outcome is the result of a sync and determines the next one.
 type Outcome struct {
-	// Terminal says that the pod has ended by itself and will not start anything any more.
+	// Terminal reports that the pod has ended by itself and will start nothing any more.
 	Terminal bool
-	// Kill says with Terminal that the pod has to end though containers may run, and why.
+	// Kill, if set along with Terminal, terminates the pod though containers may run.
 	Kill *Kill
-	// RetryAfter asks for the next sync in this time, if nothing happens earlier.
+	// RetryAfter requests the next sync after this time, unless something triggers it earlier.
 	RetryAfter time.Duration
 }
 
-// Syncer does the steps. For one pod calls come one at a time. A step that returns an error
-// is done again after Outcome.RetryAfter, or RetryPeriod. Its ctx ends when the pod is to be
-// killed meanwhile, or sooner than was said.
+// Syncer performs the steps. For one pod calls come one at a time. A step that returns an error is
+// retried after Outcome.RetryAfter, or RetryPeriod. The worker cancels the step's ctx when the pod
+// is to be killed meanwhile, or with a shorter grace period than before.
 type Syncer interface {
-	// Sync brings a living pod nearer to what is wanted.
+	// Sync moves a living pod closer to its wanted state.
 	Sync(ctx context.Context, kind Kind, pod *corev1.Pod, state *podstate.Pod) (Outcome, error)
-	// Terminate stops all containers of the pod, which get grace seconds; it returns nil only
-	// when none runs.
+	// Terminate stops all containers of the pod with grace seconds of grace period; it returns nil
+	// only when none is running.
 	Terminate(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, grace int64, kill *Kill) error
 	// TerminateOrphan stops all containers of a pod that only the runtime knows.
 	TerminateOrphan(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error
@@ -74,35 +74,36 @@ type Syncer interface {
 	Terminated(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error
 }
 
-// Cache knows the runtime's state of pods.
+// Cache holds the runtime's state of pods.
 type Cache interface {
-	// NewerThan waits until the state of a pod was read after t; an error only when ctx ends.
+	// NewerThan waits until the state of a pod has been read after t and returns it. It fails only
+	// when ctx ends.
 	NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error)
 }
 
-// Config is what Workers needs.
+// Config configures Workers.
 type Config struct {
 	Syncer Syncer
 	Cache  Cache
-	// ResyncPeriod is how often a pod is synced when nothing happens: 1 min when 0.
+	// ResyncPeriod is the interval between syncs when nothing happens; 1 min when 0.
 	ResyncPeriod time.Duration
-	// RetryPeriod is how long after an error a pod is synced again: 10 s when 0.
+	// RetryPeriod is the delay before a retry after an error; 10 s when 0.
 	RetryPeriod time.Duration
 	Logger      *slog.Logger
 }
 
-// Workers are the workers of all pods of the node. Any goroutine may use it.
+// Workers holds the workers of all pods on the node. Any goroutine may use it.
 type Workers struct {
 	cfg Config
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	// starts are workers without a goroutine yet; started tells Run of them.
+	// starts are workers without a goroutine yet; started notifies Run of them.
 	starts  []*worker
 	started chan struct{}
 }
 
-// New makes Workers; no pod is worked on before Run.
+// New returns Workers; no pod is worked on before Run.
 func New(cfg Config) *Workers {
 	if cfg.ResyncPeriod == 0 {
 		cfg.ResyncPeriod = time.Minute
@@ -113,7 +114,7 @@ func New(cfg Config) *Workers {
 	return &Workers{cfg: cfg, workers: map[string]*worker{}, started: make(chan struct{}, 1)}
 }
 
-// Run works on pods until ctx ends, and returns when every worker has.
+// Run works on pods until ctx ends and every worker has returned.
 func (ws *Workers) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -133,9 +134,9 @@ func (ws *Workers) Run(ctx context.Context) error {
 	}
 }
 
-// Update tells of a pod: that it is new, that what is wanted of it changed, or that it is
-// time to look. A pod with a deletion timestamp, or whose phase is Succeeded or Failed, is
-// ended. An update of a pod that is finished does nothing.
+// Update reports that a pod is new, that its wanted state changed, or that it is due for a sync. A
+// pod with a deletion timestamp, or in phase Succeeded or Failed, is terminated. An update of a
+// finished pod has no effect.
 func (ws *Workers) Update(pod *corev1.Pod, kind Kind) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -145,7 +146,7 @@ func (ws *Workers) Update(pod *corev1.Pod, kind Kind) {
 	}
 	w.pod = pod
 	if w.orphan {
-		// The API knows the pod after all, but its containers are being stopped: it ends.
+		// The API knows the pod after all, but its containers are being stopped: it terminates.
 		w.orphan = false
 	}
 	if ends(pod) {
@@ -154,7 +155,7 @@ func (ws *Workers) Update(pod *corev1.Pod, kind Kind) {
 	ws.signal(w, kind)
 }
 
-// Kill ends a pod for a reason of the node's own, or one that is gone from the API.
+// Kill terminates a pod for a reason of the node's own, or because it is gone from the API.
 func (ws *Workers) Kill(pod *corev1.Pod, kill Kill) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -166,7 +167,7 @@ func (ws *Workers) Kill(pod *corev1.Pod, kill Kill) {
 	ws.signal(w, Sync)
 }
 
-// KillOrphan ends a pod that only the runtime knows; pod holds its identity. Nothing happens
+// KillOrphan terminates a pod that only the runtime knows; pod holds its identity. It does nothing
 // if the pod has a worker.
 func (ws *Workers) KillOrphan(pod *corev1.Pod) {
 	ws.mu.Lock()
@@ -180,7 +181,7 @@ func (ws *Workers) KillOrphan(pod *corev1.Pod) {
 	ws.signal(w, Sync)
 }
 
-// worker finds or makes the worker of pod. The caller holds ws.mu.
+// worker returns the worker of pod, creating it if necessary. The caller holds ws.mu.
 func (ws *Workers) worker(pod *corev1.Pod) *worker {
 	uid := string(pod.UID)
 	if w := ws.workers[uid]; w != nil {
@@ -196,8 +197,8 @@ func (ws *Workers) worker(pod *corev1.Pod) *worker {
 	return w
 }
 
-// end sets the pod on its way out, or shortens the grace of one that is. The caller holds
-// ws.mu.
+// end starts the termination of a pod, or shortens the grace period of a pod that is terminating.
+// The caller holds ws.mu.
 func (ws *Workers) end(w *worker, kill *Kill) {
 	grace := graceOf(w.pod, kill)
 	switch w.phase {
@@ -219,13 +220,14 @@ func (ws *Workers) end(w *worker, kill *Kill) {
 	}
 }
 
-// ends says whether the API wants pod to end, or saw it end.
+// ends reports whether the API wants pod to terminate, or shows it as ended.
 func ends(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// graceOf is how many seconds the containers of pod get: the killer's word, that of the
-// delete request, the pod's own; at least 1, so that they hear of their end.
+// graceOf returns the grace period of pod's containers in seconds: the kill's, else the delete
+// request's, else the pod's own. It is at least 1, so that containers are signalled before they are
+// killed.
 func graceOf(pod *corev1.Pod, kill *Kill) int64 {
 	grace := int64(corev1.DefaultTerminationGracePeriodSeconds)
 	switch {
@@ -239,7 +241,7 @@ func graceOf(pod *corev1.Pod, kill *Kill) int64 {
 	return max(grace, 1)
 }
 
-// Due gives the pods whose time has come by now, and takes them as told.
+// Due returns the pods that are due for a sync by now and clears their due times.
 func (ws *Workers) Due(now time.Time) []*corev1.Pod {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -263,7 +265,7 @@ func (ws *Workers) Wake(uid string) {
 	}
 }
 
-// Known says whether the pod has a worker, and whether that has finished.
+// Known reports whether the pod has a worker, and whether that has finished.
 func (ws *Workers) Known(uid string) (known, done bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -271,7 +273,7 @@ func (ws *Workers) Known(uid string) (known, done bool) {
 	return w != nil, w != nil && w.phase == finished
 }
 
-// Terminating says whether the pod is on its way out, or has been.
+// Terminating reports whether the pod is terminating or has terminated.
 func (ws *Workers) Terminating(uid string) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -279,8 +281,8 @@ func (ws *Workers) Terminating(uid string) bool {
 	return w != nil && w.phase != syncing
 }
 
-// Forget drops the finished workers of pods that are not wanted any more, and gives their
-// UIDs; alive are pods that are not wanted but have not been told to end.
+// Forget drops the finished workers of pods that are no longer wanted and returns their UIDs. alive
+// are unwanted pods that have not been told to terminate.
 func (ws *Workers) Forget(wanted func(uid string) bool) (dropped []string, alive []*corev1.Pod) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -297,7 +299,7 @@ func (ws *Workers) Forget(wanted func(uid string) bool) (dropped []string, alive
 	return dropped, alive
 }
 
-// jitter spreads d by up to a half, so that pods do not move in step.
+// jitter lengthens d by up to half, so that pods do not sync in step.
 func jitter(d time.Duration) time.Duration {
 	return d + rand.N(d/2+1)
 }

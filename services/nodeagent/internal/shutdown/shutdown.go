@@ -1,5 +1,5 @@
-// Package shutdown ends the pods of a node that is about to go, as the kubelet's graceful node
-// shutdown does: those that the system needs last, each group within its share of the time.
+// Package shutdown terminates the pods of a node that is about to go away, as the kubelet's
+// graceful node shutdown does: critical pods last, each group within its share of the time.
 package shutdown
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 )
 
-// What pods and the node say of it, in the kubelet's words.
+// Reasons and messages on pods and node, in the kubelet's words.
 const (
-	// Problem is why the node is not ready.
+	// Problem is the reason why the node is not ready.
 	Problem = "node is shutting down"
 
 	podReason     = "Terminated"
@@ -27,45 +27,45 @@ const (
 )
 
 const (
-	// critical is the least priority of pods that the system needs: Kubernetes'
+	// critical is the lowest priority of critical pods: that of Kubernetes'
 	// system-cluster-critical.
 	critical = int32(2_000_000_000)
-	// reserve is how much of a group's time, a fifth at most, its containers do not get: what they
-	// ended as has to be told too.
+	// reserve is the time, at most a fifth of a group's period, withheld from its containers'
+	// grace: their final status must be reported too.
 	reserve = 2 * time.Second
-	// lookPeriod is how often it is looked whether the pods have ended.
+	// lookPeriod is the interval between checks whether the pods have ended.
 	lookPeriod = 50 * time.Millisecond
 )
 
-// Config is what a Shutdown needs; all of it is required.
+// Config configures a Shutdown; every field is required.
 type Config struct {
-	// Period is how long it may take in all, and CriticalPods how much of that, at the end, is for
-	// pods that the system needs.
+	// Period is the duration of the whole shutdown; CriticalPods is the part at its end that is
+	// reserved for critical pods.
 	Period, CriticalPods time.Duration
-	// Pods are those that have not ended.
+	// Pods returns the pods that have not ended.
 	Pods func() []*corev1.Pod
-	// Kill ends a pod, and Ended says whether the API was told that it has.
+	// Kill terminates a pod; Ended reports whether the API knows that it has ended.
 	Kill   func(pod *corev1.Pod, kill podworkers.Kill)
 	Ended  func(pod *corev1.Pod) bool
 	Logger *slog.Logger
 }
 
-// Shutdown is the end of a node.
+// Shutdown is the graceful shutdown of a node.
 type Shutdown struct {
 	cfg   Config
 	begun atomic.Bool
 }
 
-// New makes a Shutdown that has not begun.
+// New returns a Shutdown that has not begun.
 func New(cfg Config) *Shutdown { return &Shutdown{cfg: cfg} }
 
-// Begin has the node be no more for pods.
+// Begin makes the node reject new pods.
 func (s *Shutdown) Begin() { s.begun.Store(true) }
 
-// Begun says whether it was.
+// Begun reports whether Begin was called.
 func (s *Shutdown) Begun() bool { return s.begun.Load() }
 
-// Refuse says why the node takes no new pod; nil before Begin.
+// Refuse returns the rejection of new pods; nil before Begin.
 func (s *Shutdown) Refuse() *admit.Rejection {
 	if !s.Begun() {
 		return nil
@@ -73,7 +73,8 @@ func (s *Shutdown) Refuse() *admit.Rejection {
 	return &admit.Rejection{Reason: refuseReason, Message: refuseMessage}
 }
 
-// EndPods ends the pods, and returns when all have, when the time is over, or when ctx ends.
+// EndPods terminates the pods. It returns when all have ended, when the period is over, or when ctx
+// ends.
 func (s *Shutdown) EndPods(ctx context.Context) {
 	pods := s.cfg.Pods()
 	for _, group := range []struct {
@@ -87,18 +88,18 @@ func (s *Shutdown) EndPods(ctx context.Context) {
 		began := time.Now()
 		left := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !group.wanted(pod) })
 		if len(left) == 0 {
-			continue // Nobody waits for nothing.
+			continue // There is nothing to wait for.
 		}
 		count := len(left)
 		left = s.endGroup(ctx, left, group.period)
-		s.cfg.Logger.Info("shutting down", "done", "pods are ended", "pods", group.name, "count", count, "left", len(left), "took", time.Since(began).Round(time.Millisecond))
+		s.cfg.Logger.Info("shutting down", "done", "pods have ended", "pods", group.name, "count", count, "left", len(left), "took", time.Since(began).Round(time.Millisecond))
 		for _, pod := range left {
-			s.cfg.Logger.Warn("a pod has not ended in time", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "period", group.period)
+			s.cfg.Logger.Warn("a pod did not end in time", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID, "period", group.period)
 		}
 	}
 }
 
-// endGroup ends some pods within a time, and gives those that have not.
+// endGroup terminates pods within period and returns those that have not ended.
 func (s *Shutdown) endGroup(ctx context.Context, pods []*corev1.Pod, period time.Duration) []*corev1.Pod {
 	for _, pod := range pods {
 		s.cfg.Kill(pod, kill(pod, period))
@@ -120,7 +121,7 @@ func (s *Shutdown) endGroup(ctx context.Context, pods []*corev1.Pod, period time
 	}
 }
 
-// kill is how a pod is ended that has at most so long; less if it wants less.
+// kill returns how to terminate a pod within period: with its own grace period if that is shorter.
 func kill(pod *corev1.Pod, period time.Duration) podworkers.Kill {
 	grace := int64((period - min(reserve, period/5)) / time.Second)
 	if wanted := pod.Spec.TerminationGracePeriodSeconds; wanted != nil && *wanted <= grace {

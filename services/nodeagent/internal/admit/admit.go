@@ -1,5 +1,5 @@
-// Package admit decides whether the node takes a pod: whether it fits and may be here, and
-// whether the node agent can do all that its spec asks for.
+// Package admit decides whether the node takes a pod: whether the pod fits and may run here, and
+// whether the node agent supports everything its spec requests.
 package admit
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/garboard/garboard/libs/podresources"
 )
 
-// Rejection says why the node does not take a pod. Reason becomes the failed pod's, Message
-// the text of the Event.
+// Rejection is the reason why the node does not take a pod. Reason becomes the failed pod's reason,
+// and Message the text of the Event.
 type Rejection struct{ Reason, Message string }
 
-// Check decides whether node takes pod beside others, the pods that it has taken already and
-// that have not ended. nil means that it does.
+// Check decides whether node takes pod in addition to others, the pods that it has already taken
+// and that have not ended. nil means that it does.
 func Check(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *Rejection {
-	// A term that cannot be read, which validation refuses, matches no node.
+	// A term that cannot be parsed, which validation rejects, matches no node.
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !matches {
 		return &Rejection{"NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
 	}

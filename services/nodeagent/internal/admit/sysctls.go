@@ -10,9 +10,9 @@ import (
 	"k8s.io/component-helpers/node/util/sysctl"
 )
 
-// safeSysctls are the kernel parameters that any pod may set: they are the pod's own and change
-// nothing for others. Each has the first kernel in which that is so, if not all have it (the
-// kubelet's list, as of 1.37).
+// safeSysctls are the kernel parameters that any pod may set: they are namespaced and affect no
+// other pod. The value is the first kernel for which that holds, if not for all (the kubelet's
+// list, as of 1.37).
 var safeSysctls = map[string]string{
 	"kernel.shm_rmid_forced":              "",
 	"net.ipv4.ip_local_port_range":        "",
@@ -32,18 +32,18 @@ var safeSysctls = map[string]string{
 
 const maxSysctl = 253
 
-// sysctlPattern is a name, or the beginning of names with a star at its end (PodSecurityPolicy's
+// sysctlPattern matches a name, or a prefix of names with a star at its end (PodSecurityPolicy's
 // rule, which the kubelet keeps).
 var sysctlPattern = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]$`)
 
-// Sysctls are the kernel parameters that pods may set on a node. A nil *Sysctls lets them set none.
+// Sysctls are the kernel parameters that pods may set on a node. A nil *Sysctls allows none.
 type Sysctls struct {
 	names, prefixes map[string]sysctl.Namespace
 }
 
-// NewSysctls returns the safe parameters of a kernel, by its version ("6.1.0-18-amd64"), and those
-// that unsafe names: names, or beginnings of names that end in "*" (the kubelet's
-// --allowed-unsafe-sysctls). A parameter that is not known to be a pod's own is an error.
+// NewSysctls allows the safe parameters of a kernel, given its version ("6.1.0-18-amd64"), and
+// those in unsafe: names, or prefixes that end in "*" (the kubelet's --allowed-unsafe-sysctls). A
+// parameter that is not known to be namespaced is an error.
 func NewSysctls(kernel string, unsafe []string) (*Sysctls, error) {
 	s := &Sysctls{names: map[string]sysctl.Namespace{}, prefixes: map[string]sysctl.Namespace{}}
 	running, err := version.ParseGeneric(kernel)
@@ -69,7 +69,7 @@ func NewSysctls(kernel string, unsafe []string) (*Sysctls, error) {
 	return s, nil
 }
 
-// Check decides whether the pod may set the parameters that it asks for. nil means that it may.
+// Check decides whether the pod may set the parameters in its spec. nil means that it may.
 func (s *Sysctls) Check(pod *corev1.Pod) *Rejection {
 	if pod.Spec.SecurityContext == nil {
 		return nil
@@ -96,7 +96,7 @@ func (s *Sysctls) allowed(name string, spec *corev1.PodSpec) error {
 	return nil
 }
 
-// namespace finds the kernel namespace of an allowed parameter.
+// namespace returns the kernel namespace of an allowed parameter.
 func (s *Sysctls) namespace(name string) (sysctl.Namespace, bool) {
 	if s == nil {
 		return sysctl.UnknownNamespace, false

@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unsupported names the fields of a pod's spec that ask for what this node agent cannot do,
-// as paths ("spec.containers[0].volumeDevices"). A pod with any is not started: ignoring a
-// field would run something else than was asked for. Ephemeral containers are not among them, since
-// they come when a pod is there: the pod goes on without them.
+// Unsupported returns the fields of a pod's spec that request what this node agent cannot do, as
+// paths ("spec.containers[0].volumeDevices"). A pod with any of them is not started: ignoring a
+// field would run something other than requested. Ephemeral containers are not included: they are
+// added to an existing pod, which runs on without them.
 func Unsupported(pod *corev1.Pod) []string {
 	var u fields
 	spec := &pod.Spec

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Stream is an output of a container.
+// Stream is an output stream of a container.
 type Stream string
 
-// The outputs of a container.
+// The output streams of a container.
 const (
 	Stdout Stream = "stdout"
 	Stderr Stream = "stderr"
 )
 
-// timestampFormat is how kubectl logs --timestamps shows moments: RFC 3339 with all nine digits.
+// timestampFormat is the format of kubectl logs --timestamps: RFC 3339 with all nine digits.
 const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
 var (
@@ -29,13 +29,13 @@ var (
 type entry struct {
 	at     time.Time
 	stream Stream
-	// partial: the next entry of the stream goes on with this one's line.
+	// partial: the next entry of the stream continues this one's line.
 	partial bool
-	// content has no newline. It shares the memory of the line it was parsed from.
+	// content has no newline. It shares the memory of the parsed line.
 	content []byte
 }
 
-// parse reads one line of a log file, without its newline.
+// parse parses one line of a log file, without its newline.
 func parse(line []byte) (entry, error) {
 	stamp, rest, found := bytes.Cut(line, []byte{' '})
 	if !found {
@@ -66,7 +66,7 @@ func parse(line []byte) (entry, error) {
 	return e, nil
 }
 
-// Format writes an entry as runtimes do; content must have no newline.
+// Format formats an entry as runtimes do; content must have no newline.
 func Format(at time.Time, stream Stream, partial bool, content []byte) []byte {
 	line := at.AppendFormat(nil, time.RFC3339Nano)
 	line = append(line, ' ')

@@ -6,10 +6,10 @@ import (
 	"io"
 )
 
-// errLimit: as many bytes as were asked for are written.
+// errLimit: the requested number of bytes has been written.
 var errLimit = errors.New("limit of bytes reached")
 
-// output turns entries into what kubectl logs shows.
+// output turns entries into the output of kubectl logs.
 type output struct {
 	opts   Options
 	writer *bufio.Writer
@@ -17,9 +17,9 @@ type output struct {
 
 	// open are the streams in the middle of a line, which gets no second timestamp.
 	open map[Stream]bool
-	// long is the entry whose next piece comes, when it is too long for one.
+	// long is the entry whose next piece follows, when it is too long for one.
 	long *entry
-	// skipping: the entry whose pieces come is not wanted.
+	// skipping: the following pieces belong to an unwanted entry.
 	skipping bool
 }
 
@@ -31,7 +31,7 @@ func newOutput(opts Options, w io.Writer) *output {
 	return o
 }
 
-// line takes an entry as it is in the file, or a piece of it: ends says that it is the last.
+// line takes an entry as it is in the file, or a piece of it; ends marks the last piece.
 func (o *output) line(piece []byte, ends bool) error {
 	e := o.long
 	switch {

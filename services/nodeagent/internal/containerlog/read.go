@@ -11,39 +11,38 @@ import (
 	"time"
 )
 
-// pollEvery is how often a followed file is looked at when it has nothing new.
+// pollEvery is the polling interval of a followed file without new data.
 const pollEvery = 100 * time.Millisecond
 
-// maxEntry is how many bytes of one entry are held in memory; a longer one is passed on in
-// pieces.
+// maxEntry bounds the bytes of one entry held in memory; a longer entry is passed on in pieces.
 const maxEntry = 1 << 20
 
-// Options say what of a log is wanted; they are those of core/v1 PodLogOptions.
+// Options select the part of a log to read, as core/v1 PodLogOptions do.
 type Options struct {
-	// Follow goes on until the container has ended and all was read.
+	// Follow continues until the container has ended and everything is read.
 	Follow bool
-	// Tail is how many of the last lines are read first; all when nil.
+	// Tail is the number of last lines to start with; all when nil.
 	Tail *int64
-	// Since leaves out what was written before; not used when zero.
+	// Since omits entries written before it; ignored when zero.
 	Since time.Time
-	// Timestamps puts the moment before each line.
+	// Timestamps prefixes each line with its time.
 	Timestamps bool
-	// LimitBytes ends the output after that many bytes, in the middle of a line if need be;
-	// no limit when nil.
+	// LimitBytes ends the output after that many bytes, in the middle of a line if need be; no
+	// limit when nil.
 	LimitBytes *int64
-	// Only is the one stream that is wanted; both when empty.
+	// Only selects one stream; both when empty.
 	Only Stream
 }
 
-// Running says whether the container whose log is followed still runs; false ends the following
-// once all is read.
+// Running reports whether the container whose log is followed still runs; false ends the following
+// once everything is read.
 type Running func(ctx context.Context) (bool, error)
 
-// Read writes the log file at path to w as opts say; running is needed only to follow. Only the
-// file that the runtime writes to is read, not older ones that were rotated away (the same as
-// Kubernetes); a rotation while following is followed. It returns nil when all that was asked
-// for is written, ctx's error when ctx ended first, an error that is fs.ErrNotExist when there
-// is no log. Entries that are not in CRI's format are left out.
+// Read writes the log file at path to w according to opts; running is needed only to follow. Like
+// Kubernetes, it reads only the file the runtime writes to, not files rotated away earlier; it
+// follows rotations while following. It returns nil when everything requested is written, ctx's
+// error if ctx ended first, and an error that is fs.ErrNotExist if there is no log. It skips
+// entries that are not in CRI's format.
 func Read(ctx context.Context, path string, opts Options, running Running, w io.Writer) error {
 	if err := opts.validate(); err != nil {
 		return fmt.Errorf("reading the log %s: %w", path, err)
@@ -71,7 +70,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// reader is one reading of a log.
+// reader reads a log once.
 type reader struct {
 	path    string
 	opts    Options
@@ -80,8 +79,7 @@ type reader struct {
 
 	file   *os.File
 	buffer *bufio.Reader
-	// offset is how much of file was taken from it, pending what of that is not yet a whole
-	// entry.
+	// offset is the number of bytes read from file; pending are those of an incomplete entry.
 	offset  int64
 	pending []byte
 }
@@ -123,7 +121,7 @@ func (r *reader) read(ctx context.Context) error {
 	}
 }
 
-// open opens the file; when following, it waits for it as long as the container runs.
+// open opens the file; when following, it waits for the file while the container runs.
 func (r *reader) open(ctx context.Context) error {
 	for {
 		file, err := os.Open(r.path)
@@ -179,7 +177,7 @@ func (r *reader) drain(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// entry passes on what is pending with the rest of its line; ends says that the line ends there.
+// entry passes on what is pending with the rest of its line; ends reports that the line ends there.
 func (r *reader) entry(rest []byte, ends bool) error {
 	line := rest
 	if len(r.pending) > 0 {
@@ -191,15 +189,15 @@ func (r *reader) entry(rest []byte, ends bool) error {
 	return err
 }
 
-// flushPending passes on a last entry that the runtime did not end.
+// flushPending passes on a last entry that the runtime did not terminate.
 func (r *reader) flushPending() {
 	if len(r.pending) > 0 {
-		_ = r.entry(nil, true) // an unfinished entry that cannot be written is reported by flush
+		_ = r.entry(nil, true) // flush reports the error of an unfinished entry that cannot be written
 	}
 }
 
-// wait returns when there may be more to read, or says that the container ended and nothing was
-// written after that.
+// wait returns when there may be more to read. ended reports that the container has ended and wrote
+// nothing afterwards.
 func (r *reader) wait(ctx context.Context) (ended bool, err error) {
 	alive, err := r.running(ctx)
 	if err != nil {
@@ -211,7 +209,7 @@ func (r *reader) wait(ctx context.Context) (ended bool, err error) {
 	if alive {
 		return false, pause(ctx)
 	}
-	// What it wrote last was written before it was seen to have ended.
+	// The container's last output was written before it was seen to have ended.
 	before := r.offset
 	if err := r.drain(ctx); err != nil {
 		return false, err
@@ -219,8 +217,8 @@ func (r *reader) wait(ctx context.Context) (ended bool, err error) {
 	return r.offset == before, r.out.flush()
 }
 
-// rotated goes over to a new file at the path when there is one, after reading the old one to
-// its end, and begins anew when the file was cut.
+// rotated switches to a new file at the path, if there is one, after reading the old file to its
+// end. If the file was truncated it starts again at its beginning.
 func (r *reader) rotated(ctx context.Context) error {
 	mine, err := r.file.Stat()
 	if err != nil {

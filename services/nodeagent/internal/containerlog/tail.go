@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// tailBlock is how much of a file is read at once from its end.
+// tailBlock is the number of bytes read at a time from the end of a file.
 const tailBlock = 64 << 10
 
-// tailStart finds where the last n lines of the container's output begin in the file; a line of
-// several entries counts once.
+// tailStart returns the offset of the last n lines of the container's output; a line of several
+// entries counts once.
 func tailStart(file *os.File, n int64, only Stream) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -35,8 +35,8 @@ func tailStart(file *os.File, n int64, only Stream) (int64, error) {
 		if err != nil || (only != "" && e.stream != only) {
 			continue
 		}
-		// An entry that ends a line begins a new one, seen from the end; a partial one that is
-		// the last of all is a line that has not ended.
+		// Seen from the end, an entry that ends a line starts a new one. A partial entry that is
+		// the very last is an unfinished line.
 		if !e.partial || lines == 0 {
 			if lines++; lines > n {
 				return start, nil
@@ -46,16 +46,16 @@ func tailStart(file *os.File, n int64, only Stream) (int64, error) {
 	}
 }
 
-// backward reads the lines of a file from its end.
+// backward reads the lines of a file backwards from its end.
 type backward struct {
 	file *os.File
-	// at is the offset of held, the bytes that are read and not yet given out.
+	// at is the offset of held, the bytes that are read but not yet returned.
 	at   int64
 	held []byte
 }
 
-// previous gives the line before the last one given, without newline, and its offset; io.EOF
-// before the first line.
+// previous returns the line before the last one returned, without its newline, and its offset;
+// io.EOF before the first line.
 func (b *backward) previous() ([]byte, int64, error) {
 	held := bytes.TrimSuffix(b.held, []byte{'\n'})
 	for {
@@ -72,7 +72,7 @@ func (b *backward) previous() ([]byte, int64, error) {
 			return held, 0, nil
 		}
 		size := min(b.at, tailBlock)
-		// Twice as much each time, so that a very long line is not copied block by block.
+		// The block doubles each time, so that a very long line is not copied block by block.
 		size = min(b.at, max(size, int64(len(b.held))))
 		block := make([]byte, size, size+int64(len(b.held)))
 		if _, err := b.file.ReadAt(block, b.at-size); err != nil {

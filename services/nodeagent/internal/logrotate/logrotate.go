@@ -16,22 +16,22 @@ import (
 
 // The kubelet's defaults.
 const (
-	// DefaultMaxSize is how many bytes a log may have before it is rotated: 10 MiB.
+	// DefaultMaxSize is the size in bytes above which a log is rotated: 10 MiB.
 	DefaultMaxSize = 10 << 20
-	// DefaultMaxFiles is how many files a container's log has, the one that is written included.
+	// DefaultMaxFiles is the number of log files of a container, including the current one.
 	DefaultMaxFiles = 5
-	// Period is how often the logs are looked at.
+	// Period is the interval between checks of the logs.
 	Period = 10 * time.Second
 )
 
-// stamp is what a renamed log gets behind its name; in the order of time when sorted.
+// stamp is the time format of the suffix of a rotated log; suffixes sort by time.
 const stamp = "20060102-150405.000"
 
-// Config is what a Rotator needs.
+// Config configures a Rotator.
 type Config struct {
-	// Reopen makes the runtime open the log of a running container anew.
+	// Reopen makes the runtime reopen the log of a running container.
 	Reopen func(ctx context.Context, containerID string) error
-	// Containers are the containers of the node; those that do not run are left alone.
+	// Containers returns the node's containers; only those that run are rotated.
 	Containers func() []runtime.Container
 	// MaxSize and MaxFiles are the defaults above when 0; MaxFiles is at least 2.
 	MaxSize  int64
@@ -42,7 +42,7 @@ type Config struct {
 // Rotator rotates logs.
 type Rotator struct{ cfg Config }
 
-// New makes a Rotator.
+// New returns a Rotator.
 func New(cfg Config) *Rotator {
 	if cfg.MaxSize == 0 {
 		cfg.MaxSize = DefaultMaxSize
@@ -54,7 +54,8 @@ func New(cfg Config) *Rotator {
 	return &Rotator{cfg: cfg}
 }
 
-// Run rotates logs until ctx ends. A log that cannot be rotated is logged and tried again.
+// Run rotates logs until ctx ends. If a rotation fails, it logs that and retries in the next
+// period.
 func (r *Rotator) Run(ctx context.Context) error {
 	tick := time.NewTicker(Period)
 	defer tick.Stop()
@@ -70,17 +71,17 @@ func (r *Rotator) Run(ctx context.Context) error {
 			}
 			if err := r.rotate(ctx, &c); err != nil && ctx.Err() == nil {
 				r.cfg.Logger.Error("rotating a container's log failed",
-					"pod", c.Namespace+"/"+c.PodName, "container", c.Name, "error", err)
+					"namespace", c.Namespace, "name", c.PodName, "container", c.Name, "err", err)
 			}
 		}
 	}
 }
 
-// rotate looks after the log of one running container.
+// rotate rotates the log of one running container if it is too large.
 func (r *Rotator) rotate(ctx context.Context, c *runtime.Container) error {
 	info, err := os.Stat(c.LogPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		// An agent that was killed after renaming it did not come to this.
+		// An earlier agent was killed between renaming the log and reopening it.
 		return r.reopen(ctx, c)
 	}
 	if err != nil {
@@ -105,7 +106,7 @@ func (r *Rotator) rotate(ctx context.Context, c *runtime.Container) error {
 		return err
 	}
 	if err := r.reopen(ctx, c); err != nil {
-		// The runtime goes on writing to the file: under its own name it is still found.
+		// The runtime keeps writing to the renamed file, so it gets its name back.
 		return errors.Join(err, os.Rename(renamed, c.LogPath))
 	}
 	return nil
@@ -114,7 +115,7 @@ func (r *Rotator) rotate(ctx context.Context, c *runtime.Container) error {
 func (r *Rotator) reopen(ctx context.Context, c *runtime.Container) error {
 	err := r.cfg.Reopen(ctx, c.ID)
 	if errors.Is(err, runtime.ErrNotFound) {
-		return nil // It went meanwhile.
+		return nil // The container was removed meanwhile.
 	}
 	return err
 }

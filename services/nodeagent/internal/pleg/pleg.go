@@ -1,7 +1,7 @@
-// Package pleg generates the lifecycle events of pods: it lists what the runtime holds every
-// second, and at once when nudged, keeps the result as the cache that pod workers read, and
-// tells which pods changed (Kubernetes' Pod Lifecycle Event Generator). Events of the runtime
-// only make the next list sooner; they are never believed for themselves.
+// Package pleg is the pod lifecycle event generator (Kubernetes' PLEG). It lists the runtime's
+// sandboxes and containers every second, and at once when nudged. It caches the result for the pod
+// workers and reports which pods changed. Events of the runtime only trigger the next list; they
+// are never trusted by themselves.
 package pleg
 
 import (
@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// Period is how often the runtime is listed when nothing nudges.
+	// Period is the interval between lists of the runtime without a nudge.
 	Period = time.Second
-	// Healthy is how old the last list may be before the node is not ready.
+	// Healthy is the maximum age of the last list before the node becomes not ready.
 	Healthy = 3 * time.Minute
-	// spacing is the least time between two lists, however often someone nudges.
+	// spacing is the minimum time between two lists, however frequent the nudges.
 	spacing = 20 * time.Millisecond
 )
 
-// Runtime lists what a container runtime holds.
+// Runtime lists the contents of a container runtime.
 type Runtime interface {
 	Sandboxes(ctx context.Context) ([]runtime.Sandbox, error)
 	Containers(ctx context.Context) ([]runtime.Container, error)
-	// Events hands over what happens until ctx ends; runtime.ErrUnsupported if it cannot.
+	// Events passes events to handle until ctx ends; runtime.ErrUnsupported if it cannot.
 	Events(ctx context.Context, handle func(runtime.Event)) error
 }
 
-// PLEG lists and caches. Any goroutine may use it.
+// PLEG lists the runtime and caches the result. Any goroutine may use it.
 type PLEG struct {
 	runtime Runtime
 	logger  *slog.Logger
@@ -42,13 +42,13 @@ type PLEG struct {
 
 	mu   sync.Mutex
 	pods map[string]*podstate.Pod
-	// listed is when the list that made pods began.
+	// listed is when the list that produced pods began.
 	listed time.Time
 	// renewed is closed when pods is next replaced.
 	renewed chan struct{}
 }
 
-// New makes a PLEG over a runtime.
+// New returns a PLEG for a runtime.
 func New(r Runtime, logger *slog.Logger) *PLEG {
 	return &PLEG{
 		runtime: r, logger: logger,
@@ -59,11 +59,11 @@ func New(r Runtime, logger *slog.Logger) *PLEG {
 	}
 }
 
-// Changed gives the UIDs of pods whose sandboxes or containers changed. Someone must read it
-// while Run runs.
+// Changed returns a channel of the UIDs of pods whose sandboxes or containers changed. It must be
+// read while Run runs.
 func (p *PLEG) Changed() <-chan string { return p.changed }
 
-// Nudge asks for a list now.
+// Nudge triggers a list now.
 func (p *PLEG) Nudge() {
 	select {
 	case p.nudge <- struct{}{}:
@@ -71,7 +71,7 @@ func (p *PLEG) Nudge() {
 	}
 }
 
-// Run lists until ctx ends.
+// Run lists the runtime until ctx ends.
 func (p *PLEG) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -81,7 +81,7 @@ func (p *PLEG) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		if err := p.relist(ctx); err != nil && ctx.Err() == nil {
-			p.logger.Error("listing the runtime's pods failed", "error", err)
+			p.logger.Error("listing the runtime's pods failed", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -108,10 +108,10 @@ func (p *PLEG) follow(ctx context.Context) {
 		}
 		wait := 5 * time.Second
 		if errors.Is(err, runtime.ErrUnsupported) {
-			p.logger.Info("the container runtime has no events; relisting finds changes")
+			p.logger.Info("the container runtime has no events; relisting detects changes")
 			return
 		}
-		p.logger.Warn("the container runtime's events broke off", "error", err, "again", wait)
+		p.logger.Warn("the stream of the container runtime's events broke", "err", err, "again", wait)
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -119,11 +119,11 @@ func (p *PLEG) follow(ctx context.Context) {
 	}
 }
 
-// relist reads the runtime, replaces the cache and tells what changed.
+// relist lists the runtime, replaces the cache and reports the pods that changed.
 func (p *PLEG) relist(ctx context.Context) error {
 	began := time.Now()
-	// Containers first: one that is made between the two calls is then missed until the next
-	// list, never seen without its sandbox.
+	// Containers first: a container created between the two calls is then missed until the next
+	// list, but never seen without its sandbox.
 	containers, err := p.runtime.Containers(ctx)
 	if err != nil {
 		return err
@@ -160,8 +160,8 @@ func (p *PLEG) relist(ctx context.Context) error {
 	return nil
 }
 
-// same compares what of a pod makes a difference: which sandboxes and containers there are,
-// and their states.
+// same reports whether two states of a pod have the same sandboxes and containers in the same
+// states.
 func same(a, b *podstate.Pod) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -183,8 +183,8 @@ func same(a, b *podstate.Pod) bool {
 	return true
 }
 
-// NewerThan waits until the runtime was listed after t, at least once, and gives the pod's
-// state then: one with nothing in it if the runtime knows nothing of it.
+// NewerThan waits until the runtime has been listed after t, and at least once, and returns the
+// pod's state in that list: an empty one if the runtime does not know the pod.
 func (p *PLEG) NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error) {
 	for {
 		p.mu.Lock()
@@ -207,7 +207,7 @@ func (p *PLEG) NewerThan(ctx context.Context, uid string, t time.Time) (*podstat
 	}
 }
 
-// Pod is the state of a pod by the last list; one with nothing in it if there is none.
+// Pod returns the state of a pod in the last list; an empty one if there is none.
 func (p *PLEG) Pod(uid string) *podstate.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,8 +217,8 @@ func (p *PLEG) Pod(uid string) *podstate.Pod {
 	return &podstate.Pod{UID: uid}
 }
 
-// Pods are all pods of the last list, by UID, and when that list began. The map is shared:
-// do not change it.
+// Pods returns all pods of the last list by UID, and when that list began. The map is shared: do
+// not modify it.
 func (p *PLEG) Pods() (map[string]*podstate.Pod, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// maxOutput bounds what of an answer is shown (Kubernetes: 10 KB).
+// maxOutput bounds how much of a response is shown (Kubernetes: 10 KB).
 const maxOutput = 10 << 10
 
 // Execer runs a command in a container.
@@ -35,15 +35,15 @@ type Execer interface {
 // Dial opens a connection to a pod.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// target is the container that is probed.
+// target is the container being probed.
 type target struct {
 	pod       *corev1.Pod
 	container *corev1.Container
 	id, ip    string
 }
 
-// once probes one time. output says what was found when it failed; err is a probe that could
-// not be made.
+// once probes one time. output describes what a failed probe found; err means that the probe could
+// not be performed.
 func once(ctx context.Context, exec Execer, dial Dial, t target, probe *corev1.Probe) (ok bool, output string, err error) {
 	timeout := max(time.Second, time.Duration(probe.TimeoutSeconds)*time.Second)
 	switch {
@@ -96,21 +96,22 @@ func httpOnce(ctx context.Context, dial Dial, t target, action *corev1.HTTPGetAc
 	return false, fmt.Sprintf("HTTP probe failed with statuscode: %d", response.StatusCode), nil
 }
 
-// maxRedirects is how many redirects a probe or hook follows (net/http's own number).
+// maxRedirects is how many redirects a probe or hook follows (the limit of net/http).
 const maxRedirects = 10
 
-// Client asks pods for httpGet probes and hooks; dial is the network when nil. It follows redirects
-// on the same host only: another host says nothing of this container, and a container is not to
-// choose whom the node asks. Of any other redirect the answer is the redirect.
+// Client returns an HTTP client for httpGet probes and hooks; dial is the network when nil. It
+// follows redirects on the same host only: another host shows nothing about this container, and a
+// container must not choose which hosts the node contacts. Any other redirect is returned as the
+// response.
 func Client(dial Dial) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			// The certificate of a pod is nobody's business here (Kubernetes).
+			// Kubernetes does not verify the certificates of pods here.
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 			DisableKeepAlives: true,
 			Proxy:             nil,
 			DialContext:       dial,
-			// Whoever dials otherwise answers for pods that are not there, without certificates.
+			// A custom dialler answers for simulated pods, which have no certificates.
 			DialTLSContext: dial,
 		},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
@@ -125,7 +126,7 @@ func Client(dial Dial) *http.Client {
 	}
 }
 
-// Request makes the request of an httpGet probe or hook; ip is the pod's.
+// Request returns the request of an httpGet probe or hook; ip is the pod's.
 func Request(ctx context.Context, container *corev1.Container, action *corev1.HTTPGetAction, ip string) (*http.Request, error) {
 	port, err := Port(container, action.Port)
 	if err != nil {
@@ -169,7 +170,7 @@ func tcpOnce(ctx context.Context, dial Dial, address string, timeout time.Durati
 	if err != nil {
 		return false, err.Error(), nil
 	}
-	// That it opened is all that is asked.
+	// An open connection is all the probe checks.
 	_ = conn.Close()
 	return true, "", nil
 }
@@ -208,7 +209,7 @@ func grpcOnce(ctx context.Context, dial Dial, address string, service *string, t
 	return false, fmt.Sprintf("error: health rpc probe failed: %v", err), nil
 }
 
-// Port finds the number of a port given by number or by name.
+// Port returns the number of a port given by number or by name.
 func Port(container *corev1.Container, port intstr.IntOrString) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String {

@@ -13,23 +13,23 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// The kinds of probes, as Events spell them.
+// The kinds of probes, as spelled in Events.
 const (
 	liveness  = "Liveness"
 	readiness = "Readiness"
 	startup   = "Startup"
 )
 
-// Config is what a Prober needs.
+// Config configures a Prober.
 type Config struct {
 	Exec Execer
 	// Dial opens connections to pods; the network when nil.
 	Dial Dial
-	// State is what the runtime holds of a pod.
+	// State returns the runtime's state of a pod.
 	State func(uid string) *podstate.Pod
 	// Event records an Event about a container of a pod.
 	Event func(pod *corev1.Pod, container, eventType, reason, format string, args ...any)
-	// HostIP is the address of pods on the host's network.
+	// HostIP is the address of pods that use the host's network.
 	HostIP string
 	Logger *slog.Logger
 }
@@ -37,12 +37,12 @@ type Config struct {
 // Prober probes containers. Any goroutine may use it.
 type Prober struct {
 	cfg Config
-	// changed tells of pods with a changed result; who reads it must be quick.
+	// changed carries the UIDs of pods with a changed result; its reader must be quick.
 	changed chan string
 
 	mu      sync.Mutex
 	workers map[key]*worker
-	// results are by probe and container ID.
+	// results holds results by probe and container ID.
 	results map[result]bool
 	starts  []*worker
 	started chan struct{}
@@ -60,7 +60,7 @@ type worker struct {
 	stop      chan struct{}
 }
 
-// New makes a Prober; nothing is probed before Run.
+// New returns a Prober; nothing is probed before Run.
 func New(cfg Config) *Prober {
 	return &Prober{
 		cfg: cfg, changed: make(chan string, 64), workers: map[key]*worker{}, results: map[result]bool{},
@@ -68,10 +68,10 @@ func New(cfg Config) *Prober {
 	}
 }
 
-// Changed gives the UIDs of pods of which a probe's result changed.
+// Changed returns a channel of the UIDs of pods with a changed probe result.
 func (p *Prober) Changed() <-chan string { return p.changed }
 
-// Run probes until ctx ends, and returns when no probe is under way.
+// Run probes until ctx ends and no probe is in flight.
 func (p *Prober) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -91,7 +91,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 }
 
-// Add probes the containers of pod from now on. Adding a pod again does nothing.
+// Add starts probing the containers of pod. Adding a pod again has no effect.
 func (p *Prober) Add(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,13 +122,13 @@ func (p *Prober) Add(pod *corev1.Pod) {
 	}
 }
 
-// Terminating ends the liveness and startup probes of a pod that is being stopped: only its
+// Terminating stops the liveness and startup probes of a pod that is being stopped: only its
 // readiness still counts.
 func (p *Prober) Terminating(uid string) {
 	p.end(func(k key) bool { return k.uid == uid && k.probe != readiness })
 }
 
-// Remove ends all probes of a pod.
+// Remove stops all probes of a pod.
 func (p *Prober) Remove(uid string) { p.end(func(k key) bool { return k.uid == uid }) }
 
 func (p *Prober) end(which func(key) bool) {
@@ -142,7 +142,7 @@ func (p *Prober) end(which func(key) bool) {
 	}
 }
 
-// Forget drops the results of containers that are not there any more.
+// Forget drops the results of containers that are gone.
 func (p *Prober) Forget(gone func(id string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +153,7 @@ func (p *Prober) Forget(gone func(id string) bool) {
 	}
 }
 
-// Failed says whether the liveness or startup probe of a container has failed, and which.
+// Failed reports whether the liveness or startup probe of a container has failed, and which.
 func (p *Prober) Failed(id string) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +166,7 @@ func (p *Prober) Failed(id string) (string, bool) {
 	return "", false
 }
 
-// Started says whether the container's startup probe, if it has one, has succeeded.
+// Started reports whether the container's startup probe, if it has one, has succeeded.
 func (p *Prober) Started(_ *corev1.Pod, c *corev1.Container, id string) bool {
 	if c.StartupProbe == nil {
 		return true
@@ -176,7 +176,7 @@ func (p *Prober) Started(_ *corev1.Pod, c *corev1.Container, id string) bool {
 	return p.results[result{startup, id}]
 }
 
-// Ready says whether the container's readiness probe, if it has one, has succeeded.
+// Ready reports whether the container's readiness probe, if it has one, has succeeded.
 func (p *Prober) Ready(c *corev1.Container, id string) bool {
 	if c.ReadinessProbe == nil {
 		return true
@@ -186,10 +186,10 @@ func (p *Prober) Ready(c *corev1.Container, id string) bool {
 	return p.results[result{readiness, id}]
 }
 
-// work is one probe of one container.
+// work runs one probe of one container.
 func (p *Prober) work(ctx context.Context, w *worker) {
 	period := max(time.Second, time.Duration(w.probe.PeriodSeconds)*time.Second)
-	// An agent that starts with many pods does not probe them all at once.
+	// An agent that starts with many pods must not probe them all at once.
 	next := time.NewTimer(rand.N(min(period, time.Second)))
 	defer next.Stop()
 	var s streak
@@ -205,19 +205,19 @@ func (p *Prober) work(ctx context.Context, w *worker) {
 	}
 }
 
-// streak counts equal results in a row for one container.
+// streak counts consecutive equal results for one container.
 type streak struct {
 	id  string
 	ok  bool
 	run int32
-	// settled says that the container needs no more of this probe: a startup probe that
-	// succeeded, a liveness probe that failed.
+	// settled reports that the container needs no more of this probe: a startup probe has a result,
+	// or a liveness probe has failed.
 	settled bool
 }
 
-// round probes once if it is time to, and says when to come again.
+// round probes once if the probe is due, and returns the wait until the next round.
 func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Duration) time.Duration {
-	const soon = 200 * time.Millisecond // how soon a container that starts is noticed
+	const soon = 200 * time.Millisecond // delay within which a starting container is noticed
 	state := p.cfg.State(w.uid)
 	c := state.Container(w.container.Name)
 	if c == nil || c.State != runtime.Running {
@@ -249,8 +249,8 @@ func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Du
 	}
 	switch {
 	case err != nil:
-		// It says nothing of the container: a runtime that does not answer is no reason to kill
-		// what it runs (the kubelet throws such results away too).
+		// An error shows nothing about the container: a runtime that does not answer is no reason
+		// to kill what it runs (the kubelet discards such results too).
 		p.cfg.Event(w.pod, w.container.Name, corev1.EventTypeWarning, "Unhealthy",
 			"%s probe errored and resulted in unknown state: %v", w.key.probe, err)
 		return period
@@ -261,7 +261,7 @@ func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Du
 	return period
 }
 
-// count takes one result and, when there were enough of its kind, makes it count.
+// count adds one result to the streak and, at the threshold, makes it the probe's result.
 func (p *Prober) count(ctx context.Context, w *worker, s *streak, ok bool) {
 	if s.run > 0 && s.ok == ok {
 		s.run++
@@ -282,7 +282,7 @@ func (p *Prober) count(ctx context.Context, w *worker, s *streak, ok bool) {
 	r := result{w.key.probe, s.id}
 	p.mu.Lock()
 	old, known := p.results[r]
-	// A probe that has just ended says nothing any more.
+	// A probe that has just been stopped no longer counts.
 	live := p.workers[w.key] == w
 	if live {
 		p.results[r] = ok

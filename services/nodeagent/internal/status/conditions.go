@@ -10,13 +10,13 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 )
 
-// owned are the conditions that the node agent sets; others belong to others.
+// owned are the conditions that the node agent sets; other writers own all others.
 var owned = []corev1.PodConditionType{
 	corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
 	corev1.PodResizePending, corev1.PodResizeInProgress,
 }
 
-// isPassing reports whether a condition of the agent's own is there only while it is true.
+// isPassing reports whether one of the agent's own conditions is present only while it is true.
 func isPassing(t corev1.PodConditionType) bool {
 	return t == corev1.PodResizePending || t == corev1.PodResizeInProgress
 }
@@ -47,7 +47,7 @@ func (in *Input) conditions(s *corev1.PodStatus) {
 	}
 }
 
-// setCondition puts a condition, with the time of its last change.
+// setCondition adds a condition, with the time of its last transition.
 func (in *Input) setCondition(s *corev1.PodStatus, c corev1.PodCondition) {
 	c.ObservedGeneration = in.Pod.Generation
 	c.LastTransitionTime = in.Now.Rfc3339Copy()
@@ -67,7 +67,7 @@ func (in *Input) initialized(s *corev1.PodStatus) corev1.PodCondition {
 	}
 	for i := range s.ContainerStatuses {
 		if s.ContainerStatuses[i].ContainerID != "" {
-			return c // An app container was made, so that the init containers were done.
+			return c // An app container was created, so the init containers had completed.
 		}
 	}
 	var incomplete []string
@@ -140,11 +140,11 @@ func (in *Input) ready(s *corev1.PodStatus, containers corev1.PodCondition) core
 	return c
 }
 
-// SetCondition puts a condition that is not one of the kubelet's into a status made from in.
+// SetCondition sets a condition that is not one of the kubelet's in a status generated from in.
 func SetCondition(in Input, s *corev1.PodStatus, c corev1.PodCondition) {
 	s.Conditions = slices.DeleteFunc(s.Conditions, func(old corev1.PodCondition) bool { return old.Type == c.Type })
 	in.setCondition(s, c)
 }
 
-// IsTerminal says whether a pod in this phase has ended for good.
+// IsTerminal reports whether a pod in this phase has ended for good.
 func IsTerminal(phase corev1.PodPhase) bool { return terminal(phase) }

@@ -12,7 +12,7 @@ import (
 const (
 	reasonCreating     = "ContainerCreating"
 	reasonInitializing = "PodInitializing"
-	// reasonUnknown and killedCode stand for a container that is gone without a trace.
+	// reasonUnknown and killedCode represent a container that is gone without a trace.
 	reasonUnknown = "ContainerStatusUnknown"
 	killedCode    = 137
 )
@@ -44,7 +44,7 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 	if before := in.State.Before(present); before != nil && before.State == runtime.Exited {
 		s.LastTerminationState.Terminated = in.terminated(before, old)
 	} else if old != nil && old.ContainerID == s.ContainerID {
-		// The one before was removed from the node.
+		// The previous instance was removed from the node.
 		s.LastTerminationState = *old.LastTerminationState.DeepCopy()
 	} else if old != nil && old.State.Terminated != nil {
 		s.LastTerminationState.Terminated = old.State.Terminated.DeepCopy()
@@ -55,7 +55,8 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 	case runtime.Running:
 		started := in.Started(c, present.ID)
 		s.Started = &started
-		// An init container is ready when it is done, except one that goes on beside the others.
+		// An init container is ready when it has completed, except a sidecar, which runs alongside
+		// the others.
 		s.Ready = started && (!init || isSidecar(c)) && in.Ready(c, present.ID)
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: moment(present.StartedAt)}
 	case runtime.Created:
@@ -76,8 +77,7 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 	return s
 }
 
-// exited fills in the status of a container that ended: as such, or as one that waits to be
-// started again.
+// exited fills in the status of a container that ended: terminated, or waiting for a restart.
 func (in *Input) exited(c *corev1.Container, s *corev1.ContainerStatus, present *runtime.Container, old *corev1.ContainerStatus, init bool) {
 	ended := in.terminated(present, old)
 	s.Ready = init && !isSidecar(c) && present.ExitCode == 0
@@ -89,7 +89,7 @@ func (in *Input) exited(c *corev1.Container, s *corev1.ContainerStatus, present 
 	s.State.Terminated = ended
 }
 
-// restarts says whether the pod's policy starts an ended container again.
+// restarts reports whether the pod's policy restarts an ended container.
 func (in *Input) restarts(c *corev1.Container, present *runtime.Container, init bool) bool {
 	if init && isSidecar(c) {
 		return true
@@ -103,14 +103,14 @@ func (in *Input) restarts(c *corev1.Container, present *runtime.Container, init 
 	return !init || present.ExitCode != 0
 }
 
-// missing is the status of a container of which the runtime knows nothing.
+// missing returns the status of a container that the runtime does not know.
 func (in *Input) missing(c *corev1.Container, old *corev1.ContainerStatus) corev1.ContainerStatus {
 	no := false
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, Started: &no, VolumeMounts: mountStatuses(c)}
 	if old != nil {
 		s.RestartCount = old.RestartCount
 		if old.Resources != nil {
-			// The next container gets the same.
+			// The next container gets the same resources.
 			s.Resources, s.AllocatedResources = c.Resources.DeepCopy(), maps.Clone(c.Resources.Requests)
 		}
 		s.LastTerminationState = *old.LastTerminationState.DeepCopy()
@@ -139,7 +139,7 @@ func (in *Input) missing(c *corev1.Container, old *corev1.ContainerStatus) corev
 	return s
 }
 
-// waiting says why a container that has not run yet waits.
+// waiting returns the reason why a container that has not run yet waits.
 func (in *Input) waiting(c *corev1.Container) *corev1.ContainerStateWaiting {
 	if reason, ok := in.Waiting(c.Name); ok {
 		return &corev1.ContainerStateWaiting{Reason: reason.Reason, Message: reason.Message}
@@ -163,7 +163,7 @@ func (in *Input) terminated(c *runtime.Container, old *corev1.ContainerStatus) *
 		}
 	}
 	if t.Message == "" && old != nil {
-		// The file with the message goes with the pod's directory; what the API has stays.
+		// The file with the message is removed with the pod's directory; the API's copy stays.
 		for _, said := range []*corev1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
 			if said != nil && said.ContainerID == t.ContainerID {
 				t.Message = said.Message
@@ -175,7 +175,7 @@ func (in *Input) terminated(c *runtime.Container, old *corev1.ContainerStatus) *
 
 func (in *Input) id(id string) string { return in.RuntimeName + "://" + id }
 
-// moment is a time as the API keeps it: in whole seconds.
+// moment converts a time to the API's precision of whole seconds.
 func moment(t interface{ Unix() int64 }) metav1.Time {
 	if seconds := t.Unix(); seconds > 0 {
 		return metav1.Unix(seconds, 0)

@@ -1,3 +1,3 @@
-// Package status turns what the runtime holds of a pod into the status that the API shows
-// (Generate, pure) and writes it there (Writer).
+// Package status derives a pod's API status from what the runtime holds of the pod (Generate, a
+// pure function) and writes it to the API (Writer).
 package status

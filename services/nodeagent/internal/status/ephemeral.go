@@ -4,8 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ephemeralStatuses say of each ephemeral container that it waits, since the node agent runs none.
-// kubectl debug prints the message.
+// ephemeralStatuses returns a waiting status for each ephemeral container, since the node agent
+// does not run them. kubectl debug prints the message.
 func (in *Input) ephemeralStatuses() []corev1.ContainerStatus {
 	var statuses []corev1.ContainerStatus
 	for i := range in.Pod.Spec.EphemeralContainers {

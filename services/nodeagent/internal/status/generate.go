@@ -9,34 +9,34 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 )
 
-// Reason says why a container waits: what its last start met.
+// Reason is the reason why a container waits: the outcome of its last start.
 type Reason struct{ Reason, Message string }
 
-// Input is all that a status depends on.
+// Input is everything that a status depends on.
 type Input struct {
-	// Pod is the wanted pod with the resources that it was given; Resized names what asks for others
-	// by now; Old is the last status that the agent or the API knows.
+	// Pod is the wanted pod with the resources it was given; Resized names what now requests
+	// others. Old is the last status known to the agent or the API.
 	Pod     *corev1.Pod
 	Resized []string
 	Old     *corev1.PodStatus
-	// State is what the runtime holds.
+	// State is the runtime's state of the pod.
 	State *podstate.Pod
-	// RuntimeName begins container IDs: "containerd".
+	// RuntimeName is the prefix of container IDs: "containerd".
 	RuntimeName string
-	// HostIPs are the node's addresses, the first of them the main one.
+	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
-	// Waiting gives why the named container waits.
+	// Waiting returns the reason why the named container waits, if it does.
 	Waiting func(container string) (Reason, bool)
-	// Ready and Started are what probes say of a running container; true when it has none.
+	// Ready and Started report the probe results of a running container; true when it has no such
+	// probe.
 	Ready, Started func(container *corev1.Container, id string) bool
-	// Ended says that nothing of the pod runs or will run any more, so that its phase is
-	// final.
+	// Ended reports that nothing of the pod runs or will run any more, so that its phase is final.
 	Ended bool
-	// Now is when this is.
+	// Now is the current time.
 	Now metav1.Time
 }
 
-// Generate makes the status of a pod. It shares nothing with its input.
+// Generate returns the status of a pod. It shares no memory with its input.
 func Generate(in Input) *corev1.PodStatus {
 	pod, old := in.Pod, in.Old
 	s := &corev1.PodStatus{
@@ -78,16 +78,16 @@ func (in *Input) addresses(s *corev1.PodStatus) {
 	if len(ips) > 0 {
 		s.PodIP = ips[0]
 	} else if in.Ended || terminal(in.Old.Phase) {
-		// A pod that ended keeps the address it had.
+		// A pod that ended keeps its address.
 		s.PodIP, s.PodIPs = in.Old.PodIP, slices.Clone(in.Old.PodIPs)
 	}
 }
 
-// phase is the pod's, from its containers' statuses (kubelet, getPhase).
+// phase returns the pod's phase, from its containers' statuses (kubelet, getPhase).
 func (in *Input) phase(s *corev1.PodStatus) corev1.PodPhase {
 	computed := in.computePhase(s)
 	if terminal(in.Old.Phase) {
-		return in.Old.Phase // A pod that ended never lives again.
+		return in.Old.Phase // A pod that ended never runs again.
 	}
 	if terminal(computed) && !in.Ended {
 		// Something may still run: sidecars, or a container that is being stopped.
@@ -99,7 +99,7 @@ func (in *Input) phase(s *corev1.PodStatus) corev1.PodPhase {
 	return computed
 }
 
-// Finished says whether the containers' statuses are those of a pod that ended by itself.
+// Finished reports whether the containers' statuses are those of a pod that ended by itself.
 func Finished(in Input, s *corev1.PodStatus) bool { return terminal(in.computePhase(s)) }
 
 func (in *Input) computePhase(s *corev1.PodStatus) corev1.PodPhase {
@@ -176,7 +176,8 @@ func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// QOSClass is the pod's quality of service: as the apiserver set it, else from its resources.
+// QOSClass returns the pod's quality of service class: as set by the apiserver, else from its
+// resources.
 func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass

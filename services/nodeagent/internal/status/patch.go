@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// statusPatch is the strategic merge patch that leads from the status in api to want. It
-// names the pod's UID, so that it never reaches another pod of the same name.
+// statusPatch returns the strategic merge patch from the status in api to want. It includes the
+// pod's UID, so that it never applies to another pod of the same name.
 func statusPatch(api *corev1.Pod, want *corev1.PodStatus) ([]byte, error) {
 	from, err := json.Marshal(corev1.Pod{Status: api.Status})
 	if err != nil {
@@ -28,6 +28,5 @@ func statusPatch(api *corev1.Pod, want *corev1.PodStatus) ([]byte, error) {
 	return patch, nil
 }
 
-// isOtherPod says whether the API refused a write because the pod of this name has another
-// UID.
+// isOtherPod reports whether the API rejected a write because the pod of this name has another UID.
 func isOtherPod(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInvalid(err) }

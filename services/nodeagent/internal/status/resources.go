@@ -10,14 +10,15 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// What cgroups round up, in thousandths of a CPU (kubelet, cm.MinShares and cm.MinMilliCPULimit).
+// The minimums that cgroups round up to, in millicores (kubelet, cm.MinShares and
+// cm.MinMilliCPULimit).
 const (
 	leastRequest = 2
 	leastLimit   = 10
 )
 
-// resources are those that a container has. c has what it was made with; what a runtime tells of a
-// running container is newer than that. It returns nil when nobody knows.
+// resources returns the resources of a container. c has those it was created with; what the runtime
+// reports for a running container is newer. It returns nil when they are not known.
 func resources(c *corev1.Container, present *runtime.Container, old *corev1.ContainerStatus) *corev1.ResourceRequirements {
 	told := present.Resources
 	if told == nil && present.Annotations[allocation.Annotation] == "" && (old == nil || old.Resources == nil) {

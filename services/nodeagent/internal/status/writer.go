@@ -22,10 +22,11 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// untold is how late the API may tell of what was written: informers that hear nothing ask long before.
+// untold bounds how late the watch may report a write: an informer that receives nothing asks long
+// before that.
 const untold = time.Minute
 
-// WriterConfig is what a Writer needs.
+// WriterConfig configures a Writer.
 type WriterConfig struct {
 	Client     client.Interface
 	Logger     *slog.Logger
@@ -35,9 +36,9 @@ type WriterConfig struct {
 	Service string
 }
 
-// Writer keeps the last status of every pod and writes it to the API until that shows the
-// same. When a pod that is being deleted is finished, it deletes the pod for good. Any
-// goroutine may use it.
+// Writer holds the last status of every pod and writes it to the API until the API shows the same.
+// When a pod that is being deleted is finished, it deletes the pod for good. Any goroutine may use
+// it.
 type Writer struct {
 	cfg     WriterConfig
 	pods    client.Resource[*corev1.Pod]
@@ -49,24 +50,24 @@ type Writer struct {
 }
 
 type entry struct {
-	// seen is when the agent heard of a pod that did not run yet; zero when it ran already, or
-	// runs by now.
+	// seen is when the agent first observed a pod that did not run yet; zero if it already ran
+	// then, or runs by now.
 	seen time.Time
-	// api is the newest state of the pod that is known of the API.
+	// api is the newest known state of the pod in the API.
 	api *corev1.Pod
-	// told is what the API told last, by itself; nil before. Writes are answered with later states
-	// before, the last one at answered.
+	// told is the last state that the watch reported; nil before the first. Responses to writes
+	// carry later states earlier; the last one arrived at answered.
 	told     *corev1.Pod
 	answered time.Time
-	// status is what the agent says; nil until it has said something.
+	// status is the agent's status of the pod; nil until the agent has set one.
 	status *corev1.PodStatus
-	// finished says that nothing of the pod is left on the node.
+	// finished reports that nothing of the pod is left on the node.
 	finished bool
-	// deleted says that the API has accepted the pod's last deletion.
+	// deleted reports that the API has accepted the pod's final deletion.
 	deleted bool
 }
 
-// NewWriter makes a Writer; it writes nothing before Run.
+// NewWriter returns a Writer; it writes nothing before Run.
 func NewWriter(cfg WriterConfig) *Writer {
 	w := &Writer{cfg: cfg, pods: client.Of[*corev1.Pod](cfg.Client), entries: map[string]*entry{}}
 	w.started = metric.Register(cfg.Registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -80,10 +81,10 @@ func NewWriter(cfg WriterConfig) *Writer {
 	return w
 }
 
-// Run writes until ctx ends.
+// Run writes statuses until ctx ends.
 func (w *Writer) Run(ctx context.Context) error { return w.control.Run(ctx) }
 
-// Set makes status the pod's.
+// Set sets the pod's status.
 func (w *Writer) Set(pod *corev1.Pod, status *corev1.PodStatus) {
 	w.mu.Lock()
 	e := w.entry(pod)
@@ -96,8 +97,8 @@ func (w *Writer) Set(pod *corev1.Pod, status *corev1.PodStatus) {
 	w.control.Enqueue(string(pod.UID))
 }
 
-// Finish says that nothing of the pod is left on the node, so that the API may forget it when
-// it is being deleted.
+// Finish reports that nothing of the pod is left on the node, so that the API may remove it if it
+// is being deleted.
 func (w *Writer) Finish(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.entry(pod).finished = true
@@ -105,13 +106,13 @@ func (w *Writer) Finish(pod *corev1.Pod) {
 	w.control.Enqueue(string(pod.UID))
 }
 
-// Observe tells of the pod as the API has it now: what differs from the last status is
-// written again.
+// Observe records the pod as the API has it now; a difference from the last status is written
+// again.
 func (w *Writer) Observe(pod *corev1.Pod) {
 	w.mu.Lock()
 	e := w.entry(pod)
 	if e.told != nil && revision(pod) < revision(e.told) {
-		// What is told goes back only with etcd, when it was restored: what was written since is gone.
+		// The watch goes back only when etcd was restored: later writes are lost.
 		e.api = pod
 	}
 	e.told = pod
@@ -119,8 +120,8 @@ func (w *Writer) Observe(pod *corev1.Pod) {
 	w.control.Enqueue(string(pod.UID))
 }
 
-// Recheck writes again what was written long ago and is not told yet at now: an etcd that was
-// restored to just before that has nothing to tell.
+// Recheck rewrites statuses whose write the watch has not reported for longer than untold at now:
+// an etcd restored to just before the write has nothing to report.
 func (w *Writer) Recheck(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +133,7 @@ func (w *Writer) Recheck(now time.Time) {
 	}
 }
 
-// Get is the last status of a pod: the agent's, else the API's.
+// Get returns the last status of a pod: the agent's, else the API's.
 func (w *Writer) Get(pod *corev1.Pod) *corev1.PodStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,12 +145,13 @@ func (w *Writer) Get(pod *corev1.Pod) *corev1.PodStatus {
 		return e.api.Status.DeepCopy()
 	}
 	status := e.status.DeepCopy()
-	// What others say of the pod is newer in the API.
+	// Conditions of other writers are newer in the API.
 	status.Conditions = merge(e.api.Status.Conditions, status.Conditions)
 	return status
 }
 
-// ToldEnd says whether the API knows that a pod has ended, and nothing of it is left here.
+// ToldEnd reports whether the API knows that a pod has ended, and nothing of it is left on the
+// node.
 func (w *Writer) ToldEnd(pod *corev1.Pod) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,8 +166,8 @@ func (w *Writer) Forget(uid string) {
 	delete(w.entries, uid)
 }
 
-// entry finds or makes the entry of pod and keeps the newest of the API's states. The caller
-// holds w.mu.
+// entry returns the entry of pod, creating it if necessary, and keeps the newest state in the API.
+// The caller holds w.mu.
 func (w *Writer) entry(pod *corev1.Pod) *entry {
 	e := w.entries[string(pod.UID)]
 	if e == nil {
@@ -184,12 +186,12 @@ func (w *Writer) entry(pod *corev1.Pod) *entry {
 func revision(pod *corev1.Pod) int64 {
 	r, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
 	if err != nil {
-		return 0 // Only an apiserver's own pods have a revision.
+		return 0 // Only pods from an apiserver have a revision.
 	}
 	return r
 }
 
-// write brings the API to what the agent says of one pod.
+// write writes the agent's status of one pod to the API.
 func (w *Writer) write(ctx context.Context, uid string) (reconcile.Result, error) {
 	w.mu.Lock()
 	e := w.entries[uid]
@@ -203,7 +205,7 @@ func (w *Writer) write(ctx context.Context, uid string) (reconcile.Result, error
 	if status != nil {
 		written, err := w.patch(ctx, api, status)
 		if apierrors.IsNotFound(err) || isOtherPod(err) {
-			return reconcile.Result{}, nil // It is gone; the informer will say so.
+			return reconcile.Result{}, nil // It is gone; the informer will report that.
 		}
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("writing the status of pod %s/%s: %w", api.Namespace, api.Name, err)
@@ -232,11 +234,11 @@ func (w *Writer) write(ctx context.Context, uid string) (reconcile.Result, error
 	if e := w.entries[uid]; e != nil {
 		e.deleted = true
 	}
-	w.cfg.Logger.Info("pod deleted", "pod", api.Namespace+"/"+api.Name, "uid", uid)
+	w.cfg.Logger.Info("pod deleted", "namespace", api.Namespace, "name", api.Name, "uid", uid)
 	return reconcile.Result{}, nil
 }
 
-// patch sends what of status differs from api; nil if nothing does.
+// patch writes the differences between status and api; it returns nil if there are none.
 func (w *Writer) patch(ctx context.Context, api *corev1.Pod, status *corev1.PodStatus) (*corev1.Pod, error) {
 	want := status.DeepCopy()
 	want.Conditions = merge(api.Status.Conditions, want.Conditions)
@@ -263,7 +265,7 @@ func (w *Writer) patch(ctx context.Context, api *corev1.Pod, status *corev1.PodS
 	return written, nil
 }
 
-// detail says a pod's status in a few words.
+// detail summarizes a pod's status.
 func detail(pod *corev1.Pod) string {
 	ready := 0
 	for i := range pod.Status.ContainerStatuses {
@@ -274,8 +276,8 @@ func detail(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s %d/%d ready", pod.Status.Phase, ready, len(pod.Spec.Containers))
 }
 
-// merge takes the agent's own conditions from ours and the rest from the API, in Kubernetes'
-// order: the others as the API has them, then the agent's.
+// merge takes the agent's own conditions from ours and the others from the API, in Kubernetes'
+// order: the others first, in the order of the API.
 func merge(api, ours []corev1.PodCondition) []corev1.PodCondition {
 	var merged []corev1.PodCondition
 	for _, c := range api {

@@ -1,4 +1,4 @@
-// Package syncloop is the node agent's heart: one loop that selects over everything that can
-// make a pod need work (changes of what is wanted, of what runs, of what probes find, and
-// time) and hands it to the pod workers. The loop itself does nothing that can block for long.
+// Package syncloop is the node agent's main loop. It selects over everything that can make a pod
+// need work (changes of the wanted state, of the running containers, of probe results, and time)
+// and hands it to the pod workers. The loop itself never blocks for long.
 package syncloop

@@ -16,7 +16,7 @@ import (
 
 const (
 	tickPeriod = time.Second
-	// housekeepingPeriod is how often what nobody wants is looked for (the kubelet's).
+	// housekeepingPeriod is the interval between housekeeping runs (the kubelet's).
 	housekeepingPeriod = 2 * time.Second
 )
 
@@ -29,39 +29,39 @@ type Workers interface {
 	Terminating(uid string) bool
 }
 
-// Config is what a Loop needs.
+// Config configures a Loop.
 type Config struct {
-	// Changes are those of what is wanted.
+	// Changes are the changes of the wanted pods.
 	Changes <-chan Change
-	// Ready says whether everything that was wanted at the start has been told.
+	// Ready reports whether every pod wanted at the start has been delivered.
 	Ready func() bool
-	// Lifecycle are the UIDs of pods that changed in the runtime, Probes of those of which a
-	// probe's result changed.
+	// Lifecycle carries the UIDs of pods that changed in the runtime, Probes those of pods with a
+	// changed probe result.
 	Lifecycle, Probes <-chan string
 	Pods              *desired.Store
 	Workers           Workers
 	Status            *status.Writer
-	// Node is what pods must fit.
+	// Node returns the node that pods must fit.
 	Node func() *corev1.Node
-	// Refuse says why the node takes no pods any more; nil while it does.
+	// Refuse returns the reason why the node takes no more pods; nil while it does.
 	Refuse func() *admit.Rejection
 	// Sysctls are the kernel parameters that pods may set.
 	Sysctls *admit.Sysctls
-	// Reject makes a pod Failed that the node does not take.
+	// Reject marks a pod that the node does not take as Failed.
 	Reject func(pod *corev1.Pod, reason, message string)
-	// Housekeep cleans up; it is called only when Ready, and not when it is still running.
+	// Housekeep cleans up. The loop calls it only when Ready, and never twice at a time.
 	Housekeep func(ctx context.Context) error
 	Logger    *slog.Logger
 }
 
-// Loop is the loop.
+// Loop is the node agent's main loop.
 type Loop struct {
 	cfg Config
-	// rejected are pods that the node did not take: nothing is done for them.
+	// rejected holds the pods that the node did not take; nothing is done for them.
 	rejected map[string]bool
 }
 
-// New makes a Loop.
+// New returns a Loop.
 func New(cfg Config) *Loop { return &Loop{cfg: cfg, rejected: map[string]bool{}} }
 
 // Run loops until ctx ends.
@@ -74,7 +74,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	cleaning := false
 	defer func() {
 		if cleaning {
-			_ = <-cleaned //nolint:staticcheck // Its fault no longer matters: the loop has ended.
+			_ = <-cleaned //nolint:staticcheck // Its error no longer matters: the loop has ended.
 		}
 	}()
 	for {
@@ -95,10 +95,10 @@ func (l *Loop) Run(ctx context.Context) error {
 		case err := <-cleaned:
 			cleaning = false
 			if err != nil && ctx.Err() == nil {
-				l.cfg.Logger.Error("housekeeping failed", "error", err)
+				l.cfg.Logger.Error("housekeeping failed", "err", err)
 			}
 		case <-housekeeping.C:
-			// Before every pod is known, one that is wanted would be taken for an orphan.
+			// Before every pod is known, a wanted pod would be mistaken for an orphan.
 			if cleaning || !l.cfg.Ready() {
 				continue
 			}
@@ -108,10 +108,10 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// change takes one change of what is wanted.
+// change handles one change of the wanted pods.
 func (l *Loop) change(c Change) {
 	uid := string(c.Pod.UID)
-	l.cfg.Logger.Debug("sync loop", "op", c.Op.String(), "pod", c.Pod.Namespace+"/"+c.Pod.Name, "uid", uid)
+	l.cfg.Logger.Debug("sync loop", "op", c.Op.String(), "namespace", c.Pod.Namespace, "name", c.Pod.Name, "uid", uid)
 	switch c.Op {
 	case Add:
 		l.cfg.Pods.Set(c.Pod)
@@ -129,7 +129,7 @@ func (l *Loop) change(c Change) {
 	case Reconcile:
 		l.cfg.Pods.Set(c.Pod)
 		l.cfg.Status.Observe(c.Pod)
-		// Someone may have ended the pod by its status, or set the condition of a readiness
+		// Another writer may have ended the pod by its status, or set the condition of a readiness
 		// gate.
 		if l.rejected[uid] {
 			return
@@ -148,8 +148,8 @@ func (l *Loop) change(c Change) {
 	}
 }
 
-// admit decides whether the node takes a new pod. A pod that an earlier agent of this node
-// took (its status has a start time) is taken again: its containers may run.
+// admit decides whether the node takes a new pod. It always takes a pod that an earlier agent of
+// this node took (its status has a start time): its containers may run.
 func (l *Loop) admit(pod *corev1.Pod) bool {
 	if pod.Status.StartTime != nil || status.IsTerminal(pod.Status.Phase) || pod.DeletionTimestamp != nil {
 		return true
@@ -169,7 +169,8 @@ func (l *Loop) admit(pod *corev1.Pod) bool {
 	return false
 }
 
-// check says why the node does not take a pod beside those that it has; nil if it does.
+// check returns the reason why the node does not take a pod in addition to those it has; nil if it
+// does.
 func (l *Loop) check(pod *corev1.Pod) *admit.Rejection {
 	others := slices.DeleteFunc(l.cfg.Pods.List(), func(other *corev1.Pod) bool {
 		uid := string(other.UID)

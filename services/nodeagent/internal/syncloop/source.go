@@ -9,35 +9,36 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// Op is what happened to a wanted pod.
+// Op is the kind of change of a wanted pod.
 type Op int
 
 // The operations.
 const (
 	// Add: the pod is new to this agent.
 	Add Op = iota
-	// Update: what is wanted of the pod changed.
+	// Update: the pod's wanted state changed.
 	Update
-	// Delete: the pod is to end gracefully; it is an update too.
+	// Delete: the pod is to terminate gracefully; this is an update too.
 	Delete
 	// Remove: the pod is gone from the API.
 	Remove
-	// Reconcile: the API's view of the pod's status changed, nothing that is wanted.
+	// Reconcile: the pod's status in the API changed, but not its wanted state.
 	Reconcile
 )
 
-// String names the operation as logs show it.
+// String returns the name of the operation for logs.
 func (o Op) String() string {
 	return [...]string{"ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"}[o]
 }
 
-// Change is one change of what is wanted.
+// Change is one change of a wanted pod.
 type Change struct {
 	Op  Op
 	Pod *corev1.Pod
 }
 
-// Handler turns what an informer of the node's pods tells into changes. It ends with ctx.
+// Handler returns an event handler that sends changes from an informer of the node's pods. It stops
+// sending when ctx ends.
 func Handler(ctx context.Context, changes chan<- Change) informer.ResourceEventHandler[*corev1.Pod] {
 	send := func(op Op, pod *corev1.Pod) {
 		select {
@@ -49,7 +50,7 @@ func Handler(ctx context.Context, changes chan<- Change) informer.ResourceEventH
 		AddFunc: func(pod *corev1.Pod, _ bool) { send(Add, pod) },
 		UpdateFunc: func(old, pod *corev1.Pod) {
 			if old.UID != pod.UID {
-				// Another pod of the same name: the deletion between them was not seen.
+				// This is another pod of the same name; the deletion in between was not observed.
 				send(Remove, old)
 				send(Add, pod)
 				return

@@ -107,7 +107,7 @@ func TestChangedPodsStayInCare(t *testing.T) {
 		statuses := p.Status.EphemeralContainerStatuses
 		return len(statuses) == 1 && statuses[0].Name == "debugger" && statuses[0].State.Waiting != nil
 	})
-	w.hasEvent("ephemeral", "UnsupportedField: this node agent does not run ephemeral containers: [debugger]; the pod goes on without")
+	w.hasEvent("ephemeral", "UnsupportedField: this node agent does not run ephemeral containers: [debugger]; the pod runs without them")
 	if n := w.told("ephemeral", "UnsupportedField"); n != 1 {
 		t.Errorf("it was told %d times that ephemeral containers do not run, want once", n)
 	}

@@ -19,28 +19,29 @@ import (
 )
 
 const (
-	// tolerated is by how much two clocks may differ before it is worth telling.
+	// tolerated is the difference between two clocks below which it is not mentioned.
 	tolerated = time.Minute
-	// dateWait is how long a server may take to say what time it is.
+	// dateWait bounds how long a server may take to report its time.
 	dateWait = 5 * time.Second
 )
 
-// caller is who a request was sent as, to whom.
+// caller is the identity under which a request was sent, and its target.
 type caller struct {
-	// file is the bootstrap kubeconfig.
+	// file is the path of the bootstrap kubeconfig.
 	file string
-	// config is how the apiserver is reached, with everything in memory.
+	// config is the connection to the apiserver, with all credentials in memory.
 	config *rest.Config
-	// node says that the node's own certificate was shown, else what the file has.
+	// node reports that the node's own certificate was presented, rather than the credential in the
+	// file.
 	node bool
-	// ahead is by how much the server's clock was ahead; nil if it has not been heard.
+	// ahead is how far the server's clock is ahead; nil if it is not known.
 	ahead *time.Duration
 }
 
 func (c *caller) heard(ahead time.Duration) { c.ahead = &ahead }
 
-// who is whom the server knows the caller as.
-func (c *caller) who() string {
+// name returns how the server knows the caller.
+func (c *caller) name() string {
 	if c.node {
 		return "the node's certificate"
 	}
@@ -48,11 +49,11 @@ func (c *caller) who() string {
 	if id := regexp.MustCompile(`^([a-z0-9]{6})\.[a-z0-9]{16}$`).FindStringSubmatch(c.config.BearerToken); id != nil {
 		return "the bootstrap token " + id[1]
 	}
-	return "what the bootstrap kubeconfig shows"
+	return "the credential in the bootstrap kubeconfig"
 }
 
-// explain makes of what went wrong with a request one sentence that says what it was, and what is
-// to be done. The error below it stays.
+// explain turns the error of a request into one sentence that says what went wrong and what to do.
+// The sentence wraps err.
 func (c *caller) explain(ctx context.Context, err error) error {
 	var authority x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -64,7 +65,7 @@ func (c *caller) explain(ctx context.Context, err error) error {
 		return said(err, "the node may not ask for its next certificate at %s: %s", c.config.Host, reason(err))
 	case apierrors.IsForbidden(err):
 		return said(err, "%s may not ask for a node's certificate at %s, since the ClusterRoleBindings by which nodes join are missing or are for another group (%s): `garboard token create` makes them",
-			c.who(), c.config.Host, reason(err))
+			c.name(), c.config.Host, reason(err))
 	case errors.As(err, &authority):
 		return c.unknownAuthority(err, authority.Cert)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -87,7 +88,7 @@ func (c *caller) unauthorized(err error) error {
 		return said(err, "the apiserver at %s does not take the node's certificate (401 Unauthorized)%s", c.config.Host, clock)
 	}
 	return said(err, "the apiserver at %s does not take %s (401 Unauthorized): it is wrong, was deleted or has expired; make one with `garboard token create` and put it into %s%s",
-		c.config.Host, c.who(), c.file, clock)
+		c.config.Host, c.name(), c.file, clock)
 }
 
 func (c *caller) unknownAuthority(err error, shown *x509.Certificate) error {
@@ -110,8 +111,8 @@ func (c *caller) unknownAuthority(err error, shown *x509.Certificate) error {
 		c.config.Host, signer, c.file, trusted)
 }
 
-// notNow says why a server's certificate is not good at the present time: by the server's clock it
-// may well be.
+// notNow explains why a server's certificate is not valid at present: by the server's clock it may
+// well be.
 func (c *caller) notNow(ctx context.Context, err error, cert *x509.Certificate) error {
 	now := time.Now()
 	when := fmt.Sprintf("ended on %s", stamp(cert.NotAfter))
@@ -129,8 +130,8 @@ func (c *caller) notNow(ctx context.Context, err error, cert *x509.Certificate) 
 	return said(err, "%s, as by that of the apiserver: renew its certificate", about)
 }
 
-// askTime asks a server whose certificate cannot be verified what time it is, for a sentence: it
-// is sent no credential, and nothing else of its answer is looked at.
+// askTime asks a server whose certificate cannot be verified for its time, for a sentence. It sends
+// no credential and ignores everything else in the response.
 func (c *caller) askTime(ctx context.Context) (time.Duration, bool) {
 	ctx, cancel := context.WithTimeout(ctx, dateWait)
 	defer cancel()
@@ -148,7 +149,7 @@ func (c *caller) askTime(ctx context.Context) (time.Duration, bool) {
 	return serverAhead(answer, sent, time.Now())
 }
 
-// sentence is an error that says in one sentence what is wrong.
+// sentence is an error whose text is one sentence about what is wrong.
 type sentence struct {
 	text string
 	err  error
@@ -162,7 +163,7 @@ func said(err error, format string, args ...any) error {
 	return &sentence{text: fmt.Sprintf(format, args...), err: err}
 }
 
-// reason is what the apiserver says.
+// reason returns the apiserver's message.
 func reason(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Message != "" {
@@ -171,7 +172,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// cause is an error without what was asked for, which is always the same.
+// cause returns the text of an error without the request, which is always the same.
 func cause(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if _, after, ok := strings.Cut(text, `": `); ok && strings.Contains(text[:len(text)-len(after)], ` "http`) {
@@ -180,7 +181,8 @@ func cause(err error) string {
 	return text
 }
 
-// skew says how this machine's clock is off that of a server which is so far ahead.
+// skew describes how far this machine's clock is from that of a server which is ahead by the given
+// time.
 func skew(ahead time.Duration) string {
 	if ahead > 0 {
 		return span(ahead) + " behind"
@@ -190,7 +192,7 @@ func skew(ahead time.Duration) string {
 
 func abs(d time.Duration) time.Duration { return max(d, -d) }
 
-// span is a duration as people say it.
+// span formats a duration for people.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= 2*day {
@@ -213,8 +215,8 @@ func firstCertificate(text []byte) *x509.Certificate {
 	return cert
 }
 
-// described names a certificate so that it can be told from another one of the same subject: as
-// `openssl x509 -fingerprint -sha256` does.
+// described identifies a certificate by its subject and the fingerprint that `openssl x509
+// -fingerprint -sha256` prints, to tell it from another one with the same subject.
 func described(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.Raw)
 	var hex []string

@@ -120,14 +120,14 @@ func TestWhatKeepsANodeAway(t *testing.T) {
 			}
 			file := bootstrapFile(t, address, testToken, ours.pem)
 			j := New(Config{NodeName: "n1", Dir: t.TempDir(), Kubeconfig: file, Logger: slog.New(slog.DiscardHandler)})
-			who, err := j.caller()
+			by, err := j.caller()
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { closeIdle(t, who.config) })
+			t.Cleanup(func() { closeIdle(t, by.config) })
 			// A machine that stands still for seconds may make the server late, which is another story.
 			for late, deadline := true, time.Now().Add(time.Minute); late && time.Now().Before(deadline); {
-				_, err = j.ask(t.Context(), who)
+				_, err = j.ask(t.Context(), by)
 				late = err != nil && (strings.Contains(err.Error(), "set the clock, if it is wrong") || strings.Contains(err.Error(), "TLS handshake timeout"))
 			}
 			want := strings.NewReplacer("ADDRESS", regexp.QuoteMeta(address), "FILE", regexp.QuoteMeta(file)).Replace(tc.want)

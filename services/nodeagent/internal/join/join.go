@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// Waits between two attempts; the longest one is for a node whose certificate still works.
+	// Bounds of the waits between two attempts; longestPause applies while the node's certificate
+	// still works.
 	firstPause   = time.Second
 	lastPause    = 30 * time.Second
 	longestPause = 5 * time.Minute
-	// The certificate is replaced at a random point of its life: nodes that joined in one moment
-	// do not come back in one.
+	// The certificate is replaced at a random point of its life, so that nodes that joined together
+	// do not renew together.
 	renewFrom, renewTo = 0.7, 0.9
-	// repeated is how often the same is logged while it lasts.
+	// repeated is the interval at which an unchanged problem is logged again.
 	repeated = time.Minute
-	// asked is how long one attempt to get a certificate lasts at most: the bootstrap kubeconfig
-	// may have become another one meanwhile.
+	// asked bounds one attempt to obtain a certificate: the bootstrap kubeconfig may change
+	// meanwhile.
 	asked = 10 * time.Minute
 	// tokenless is how long a node without a certificate that works waits for a bootstrap token. A
 	// supervisor that took the token away after the first start then starts the agent with one.
@@ -43,22 +44,22 @@ var (
 	errBegins  = errors.New("the node has not asked for its certificate yet")
 )
 
-// Config is what a Joiner needs to know; all but Route is required.
+// Config configures a Joiner; every field but Route is required.
 type Config struct {
 	// NodeName is the node's name.
 	NodeName string
-	// Dir is the folder of the certificate; made if it is missing.
+	// Dir is the directory of the certificate; created if it is missing.
 	Dir string
-	// Kubeconfig is the bootstrap kubeconfig: the apiserver's address and authority, and a
-	// bootstrap token. It is read at each attempt.
+	// Kubeconfig is the path of the bootstrap kubeconfig with the apiserver's address, its CA and a
+	// bootstrap token. The joiner reads it at each attempt.
 	Kubeconfig string
-	// Route, if set, gives a configuration its way to the apiservers; it ends with end.
+	// Route, if set, routes a configuration to the apiservers; end stops the routing.
 	Route func(*rest.Config) (routed *rest.Config, end func(), err error)
-	// Logger takes the log.
+	// Logger receives the log.
 	Logger *slog.Logger
 }
 
-// Joiner keeps the node's certificate.
+// Joiner obtains and renews the node's certificate.
 type Joiner struct {
 	cfg    Config
 	path   string
@@ -70,13 +71,13 @@ type Joiner struct {
 	mu      sync.Mutex
 	current *pair
 	renewAt time.Time
-	refused bool  // the apiserver did not take current
+	refused bool  // the apiserver rejected current
 	problem error // why there is no certificate that works
 	logged  string
 	when    time.Time
 }
 
-// New makes a joiner, which does nothing until Join.
+// New returns a joiner, which does nothing until Join.
 func New(cfg Config) *Joiner {
 	j := &Joiner{
 		cfg: cfg, path: filepath.Join(cfg.Dir, CurrentFile), chance: rand.Float64, wake: make(chan struct{}, 1), problem: errBegins,
@@ -86,11 +87,10 @@ func New(cfg Config) *Joiner {
 	return j
 }
 
-// Path is the file of the certificate in use and its key; it is there after Join.
+// Path returns the file of the current certificate and its key; it exists after Join.
 func (j *Joiner) Path() string { return j.path }
 
-// Ready says in one sentence why the node has no certificate with which it could work; nil if it
-// has one.
+// Ready explains in one sentence why the node has no usable certificate; nil if it has one.
 func (j *Joiner) Ready() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,8 +103,8 @@ func (j *Joiner) Ready() error {
 	return said(errEnded, "the node's certificate ended on %s; the node asks for another one with the bootstrap token", stamp(j.current.leaf.NotAfter))
 }
 
-// Trouble says in one sentence why the apiserver did not answer the node's last request; nil if it
-// did.
+// Trouble explains in one sentence why the apiserver did not answer the node's last request; nil if
+// it did.
 func (j *Joiner) Trouble(ctx context.Context) error {
 	err := j.client.last()
 	if err == nil {
@@ -117,21 +117,22 @@ func (j *Joiner) Trouble(ctx context.Context) error {
 	return (&caller{file: j.cfg.Kubeconfig, config: config, node: true}).explain(ctx, err)
 }
 
-// works says whether there is a certificate that has not ended and is taken. mu is held.
+// works reports whether there is a certificate that has not expired and is accepted. The caller
+// holds mu.
 func (j *Joiner) works() bool {
 	return j.current != nil && !j.refused && time.Now().Before(j.current.leaf.NotAfter)
 }
 
-// due says whether a certificate is to be asked for. mu is held.
+// due reports whether to request a certificate. The caller holds mu.
 func (j *Joiner) due() bool { return !j.works() || !time.Now().Before(j.renewAt) }
 
-// Join returns when the node has a certificate: how the apiserver is reached with that of the
-// moment, and the plane's authority in PEM if the bootstrap kubeconfig names one. It asks for a
-// certificate if there is none that works, as long as ctx lasts: only what cannot become better
-// by itself is an error.
+// Join returns when the node has a certificate. It returns the connection to the apiserver, which
+// always presents the current certificate, and the CA in PEM if the bootstrap kubeconfig names one.
+// If no certificate works it requests one and retries until ctx ends: it fails only with errors
+// that cannot resolve by themselves.
 func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err error) {
 	if err := os.MkdirAll(j.cfg.Dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("making the folder of the node's certificate: %w", err)
+		return nil, nil, fmt.Errorf("creating the directory of the node's certificate: %w", err)
 	}
 	if err := j.resume(); err != nil {
 		return nil, nil, err
@@ -139,7 +140,7 @@ func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err err
 	if err := j.obtain(ctx); err != nil {
 		return nil, nil, err
 	}
-	// A certificate that was there needs the file for where the apiserver is.
+	// Even with an existing certificate, the apiserver's address is read from the file.
 	for pause := firstPause; ; pause = min(pause*2, lastPause) {
 		config, err := j.anonymous()
 		if err == nil {
@@ -155,7 +156,7 @@ func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err err
 	}
 }
 
-// Run has the certificate replaced when its time comes, until ctx ends. It is called after Join.
+// Run replaces the certificate whenever it is due, until ctx ends. Call it after Join.
 func (j *Joiner) Run(ctx context.Context) error {
 	for {
 		j.mu.Lock()
@@ -182,15 +183,15 @@ func (j *Joiner) Run(ctx context.Context) error {
 	}
 }
 
-// resume takes the certificate that is there.
+// resume adopts the existing certificate.
 func (j *Joiner) resume() error {
 	found, err := load(j.path)
 	switch {
 	case err != nil:
-		j.cfg.Logger.Warn("The node's certificate cannot be used; another one is asked for", "err", err)
+		j.cfg.Logger.Warn("the node's certificate cannot be used; requesting another one", "err", err)
 		return nil
 	case found == nil:
-		j.cfg.Logger.Info("the node has no certificate and asks for one", "node", j.cfg.NodeName, "file", j.path)
+		j.cfg.Logger.Info("the node has no certificate; requesting one", "node", j.cfg.NodeName, "file", j.path)
 		return nil
 	}
 	if err := found.check(j.cfg.NodeName); err != nil {
@@ -198,15 +199,15 @@ func (j *Joiner) resume() error {
 			j.cfg.NodeName, j.path, found.leaf.Subject.CommonName)
 	}
 	if !time.Now().Before(found.leaf.NotAfter) {
-		j.cfg.Logger.Warn("The node's certificate has ended; another one is asked for with the bootstrap token", "ended", found.leaf.NotAfter)
+		j.cfg.Logger.Warn("the node's certificate has expired; requesting another one with the bootstrap token", "ended", found.leaf.NotAfter)
 		return nil
 	}
-	j.take(found, found.leaf.NotBefore)
+	j.apply(found, found.leaf.NotBefore)
 	return nil
 }
 
-// take has a certificate be the current one, whose life is counted from begin.
-func (j *Joiner) take(p *pair, begin time.Time) {
+// apply makes p the current certificate; its life counts from begin.
+func (j *Joiner) apply(p *pair, begin time.Time) {
 	life := p.leaf.NotAfter.Sub(begin)
 	share := renewFrom + (renewTo-renewFrom)*j.chance()
 	j.mu.Lock()
@@ -215,19 +216,19 @@ func (j *Joiner) take(p *pair, begin time.Time) {
 	j.renewAt = begin.Add(time.Duration(share * float64(life)))
 	j.cfg.Logger.Info("the node has its certificate", "subject", p.leaf.Subject, "ends", p.leaf.NotAfter, "replacedAt", j.renewAt)
 	if ahead := time.Until(p.leaf.NotBefore); ahead > 0 {
-		j.cfg.Logger.Warn("The node's certificate is not yet valid by this machine's clock, which is behind: set the clock", "begins", p.leaf.NotBefore, "behindByAtLeast", ahead.Round(time.Second))
+		j.cfg.Logger.Warn("the node's certificate is not yet valid by this machine's clock, which is behind: set the clock", "begins", p.leaf.NotBefore, "behindByAtLeast", ahead.Round(time.Second))
 	}
 }
 
-// obtain gets a new certificate, and tries until it has one, or none is needed any more. It returns
-// an error when there has been nothing to ask with for tokenless.
+// obtain obtains a new certificate and retries until it succeeds or none is needed any more. It
+// returns an error once there has been no credential to ask with for tokenless.
 func (j *Joiner) obtain(ctx context.Context) error {
 	var lacking time.Time
 	for pause := firstPause; ; pause *= 2 {
 		j.mu.Lock()
 		due, longest := j.due(), lastPause
 		if j.works() {
-			// Not past the moment from which on the token is used.
+			// Do not wait past the expiry, after which the token is used.
 			longest = min(longestPause, max(time.Until(j.current.leaf.NotAfter), firstPause))
 		}
 		j.mu.Unlock()
@@ -240,7 +241,7 @@ func (j *Joiner) obtain(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err == nil {
-			pause = firstPause / 2 // It has one, or its time was over.
+			pause = firstPause / 2 // It succeeded, or the attempt timed out.
 			continue
 		}
 		j.fails(err)
@@ -258,18 +259,19 @@ func (j *Joiner) obtain(ctx context.Context) error {
 	}
 }
 
-// attempt gets a new certificate: with the present one if that works, else with the bootstrap token.
+// attempt requests a new certificate: with the present one if that works, else with the bootstrap
+// token.
 func (j *Joiner) attempt(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, asked)
 	defer cancel()
-	who, err := j.caller()
+	by, err := j.caller()
 	if err != nil {
 		return err
 	}
-	made, err := j.ask(ctx, who)
+	made, err := j.ask(ctx, by)
 	if err != nil {
 		if apiTimedOut := ctx.Err(); apiTimedOut != nil && errors.Is(err, apiTimedOut) {
-			return nil // The next attempt goes on with the request.
+			return nil // The next attempt continues with the request.
 		}
 		return err
 	}
@@ -279,12 +281,13 @@ func (j *Joiner) attempt(ctx context.Context) error {
 	if err := forgetPending(j.cfg.Dir); err != nil {
 		return err
 	}
-	// By a clock that is ahead most of its life may be over; it is not replaced at once all the same.
+	// By a clock that is ahead, most of its life may be over; it must not be replaced at once all
+	// the same.
 	begin := made.leaf.NotBefore
 	if now := time.Now(); begin.Add(made.leaf.NotAfter.Sub(begin) / 2).Before(now) {
 		begin = now
 	}
-	j.take(made, begin)
+	j.apply(made, begin)
 	config, err := j.anonymous()
 	if err != nil {
 		return err
@@ -292,26 +295,26 @@ func (j *Joiner) attempt(ctx context.Context) error {
 	return j.install(config)
 }
 
-// caller is who asks for the next certificate.
+// caller returns the identity that requests the next certificate.
 func (j *Joiner) caller() (*caller, error) {
-	who := &caller{file: j.cfg.Kubeconfig}
+	by := &caller{file: j.cfg.Kubeconfig}
 	var err error
 	j.mu.Lock()
 	present := j.current
-	who.node = j.works()
+	by.node = j.works()
 	j.mu.Unlock()
-	if who.node {
-		who.config, err = j.anonymous()
+	if by.node {
+		by.config, err = j.anonymous()
 		if err == nil {
-			who.config.CertData, who.config.KeyData = present.cert, present.key
+			by.config.CertData, by.config.KeyData = present.cert, present.key
 		}
-		return who, err
+		return by, err
 	}
-	who.config, err = j.read()
-	if err == nil && !authenticates(who.config) {
+	by.config, err = j.read()
+	if err == nil && !authenticates(by.config) {
 		return nil, said(errNoToken, "the node has no certificate that works, and %s has no bootstrap token; start the agent again with one", j.cfg.Kubeconfig)
 	}
-	return who, err
+	return by, err
 }
 
 // authenticates reports whether config holds any credential.
@@ -320,7 +323,7 @@ func authenticates(config *rest.Config) bool {
 		config.Username != "" || config.ExecProvider != nil || config.AuthProvider != nil
 }
 
-// read reads the bootstrap kubeconfig with all that it names.
+// read reads the bootstrap kubeconfig and the files that it names.
 func (j *Joiner) read() (*rest.Config, error) {
 	config, err := client.LoadConfig(j.cfg.Kubeconfig)
 	if err == nil {
@@ -332,7 +335,7 @@ func (j *Joiner) read() (*rest.Config, error) {
 	return config, nil
 }
 
-// anonymous is how the apiserver is reached, by nobody.
+// anonymous returns the connection to the apiserver without a credential.
 func (j *Joiner) anonymous() (*rest.Config, error) {
 	config, err := j.read()
 	if err != nil {
@@ -341,7 +344,7 @@ func (j *Joiner) anonymous() (*rest.Config, error) {
 	return rest.AnonymousClientConfig(config), nil
 }
 
-// install has the node's clients show the current certificate from now on.
+// install makes the node's clients present the current certificate from now on.
 func (j *Joiner) install(config *rest.Config) error {
 	j.mu.Lock()
 	present := j.current
@@ -349,12 +352,12 @@ func (j *Joiner) install(config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.CertData, config.KeyData = present.cert, present.key
 	if err := j.client.set(config, present.leaf.SerialNumber.String()); err != nil {
-		return fmt.Errorf("showing the node's certificate: %w", err)
+		return fmt.Errorf("presenting the node's certificate: %w", err)
 	}
 	return nil
 }
 
-// wasRefused notes that the apiserver does not take a certificate.
+// wasRefused records that the apiserver rejected a certificate.
 func (j *Joiner) wasRefused(serial string) {
 	j.mu.Lock()
 	mine := j.current != nil && j.current.leaf.SerialNumber.String() == serial
@@ -373,7 +376,7 @@ func (j *Joiner) wasRefused(serial string) {
 	}
 }
 
-// wasTaken notes that it does.
+// wasTaken records that the apiserver accepted a certificate.
 func (j *Joiner) wasTaken(serial string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -382,13 +385,13 @@ func (j *Joiner) wasTaken(serial string) {
 	}
 }
 
-// tell notes and logs what is waited for.
-func (j *Joiner) tell(err error) { j.log(slog.LevelInfo, err) }
+// notify records and logs what is being waited for.
+func (j *Joiner) notify(err error) { j.log(slog.LevelInfo, err) }
 
-// fails notes and logs what has failed.
+// fails records and logs a failure.
 func (j *Joiner) fails(err error) { j.log(slog.LevelWarn, err) }
 
-// log logs what is new, and the same now and then.
+// log records err and logs it, if it is new or was not logged for a while.
 func (j *Joiner) log(level slog.Level, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -398,5 +401,5 @@ func (j *Joiner) log(level slog.Level, err error) {
 		return
 	}
 	j.logged, j.when = text, now
-	j.cfg.Logger.Log(context.Background(), level, "The node has no new certificate yet", "why", text)
+	j.cfg.Logger.Log(context.Background(), level, "the node has no new certificate yet", "why", text)
 }

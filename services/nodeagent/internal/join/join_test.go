@@ -598,8 +598,8 @@ func TestASignerThatDoesSomethingElse(t *testing.T) {
 func TestAClockThatIsAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		j := p.joiner("n1")
-		who := &caller{config: &rest.Config{}}
-		who.heard(-2 * time.Hour)
+		by := &caller{config: &rest.Config{}}
+		by.heard(-2 * time.Hour)
 		p.life = time.Minute
 		ended, _ := p.join(j)
 		request := p.one()
@@ -608,7 +608,7 @@ func TestAClockThatIsAhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = j.issued(who, request.Name, request.Status.Certificate, key)
+		_, err = j.issued(by, request.Name, request.Status.Certificate, key)
 		if err == nil || !strings.Contains(err.Error(), "2h0m0s ahead of that of the apiserver: set the clock") {
 			t.Errorf("got %v", err)
 		}

@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// CurrentFile is the certificate in use and its key, in one file.
+	// CurrentFile holds the current certificate and its key, in one file.
 	CurrentFile = "nodeagent-client-current.pem"
-	// pendingFile is the key of the certificate that is asked for, so that an agent that is
-	// started again goes on with its request.
+	// pendingFile holds the key of the requested certificate, so that a restarted agent continues
+	// with its request.
 	pendingFile = "nodeagent-client.key.tmp"
 
 	userPrefix = "system:node:"
 	nodesGroup = "system:nodes"
 )
 
-// pair is a certificate with its key.
+// pair is a certificate and its key.
 type pair struct {
 	leaf      *x509.Certificate
 	cert, key []byte // PEM
 }
 
-// parsePair reads a certificate and a key, each of which may be in a text with other things.
+// parsePair parses a certificate and a key; each text may contain other PEM blocks.
 func parsePair(cert, key []byte) (*pair, error) {
 	parsed, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -43,10 +43,10 @@ func parsePair(cert, key []byte) (*pair, error) {
 	return &pair{leaf: parsed.Leaf, cert: cert, key: key}, nil
 }
 
-// errOther says that a certificate is that of another node.
+// errOther reports that a certificate is another node's.
 var errOther = errors.New("the certificate of another node")
 
-// check says whether a certificate is that of a node.
+// check returns an error unless the certificate is that of the node.
 func (p *pair) check(node string) error {
 	if got := p.leaf.Subject.CommonName; got != userPrefix+node {
 		return fmt.Errorf("%w: it is for %q, and this node is %q", errOther, got, node)
@@ -54,7 +54,7 @@ func (p *pair) check(node string) error {
 	return nil
 }
 
-// load reads the certificate in use; nil if there is none.
+// load reads the current certificate; nil if there is none.
 func load(path string) (*pair, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,12 +70,12 @@ func load(path string) (*pair, error) {
 	return found, nil
 }
 
-// store replaces the certificate in use.
+// store replaces the current certificate.
 func (p *pair) store(path string) error {
 	return pki.Files{}.Write(path, append(append([]byte{}, p.cert...), p.key...), pki.Secret)
 }
 
-// pendingKey is the key of the certificate that is asked for, made if there is none.
+// pendingKey returns the key of the requested certificate, creating it if there is none.
 func pendingKey(dir string) (crypto.Signer, []byte, error) {
 	path := filepath.Join(dir, pendingFile)
 	text, err := os.ReadFile(path)
@@ -85,13 +85,13 @@ func pendingKey(dir string) (crypto.Signer, []byte, error) {
 				return key, text, nil
 			}
 		}
-		// A damaged one is of no use to anybody.
+		// A damaged key is replaced below.
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("reading the key of the node's next certificate: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a key: %w", err)
+		return nil, nil, fmt.Errorf("generating a key: %w", err)
 	}
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
@@ -101,7 +101,7 @@ func pendingKey(dir string) (crypto.Signer, []byte, error) {
 	return key, text, pki.Files{}.Write(path, text, pki.Secret)
 }
 
-// forgetPending has the next certificate asked for with another key.
+// forgetPending makes the next request use another key.
 func forgetPending(dir string) error {
 	if err := os.Remove(filepath.Join(dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the key of the node's last request: %w", err)

@@ -21,24 +21,24 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// csr is short for a long name.
+// csr abbreviates a long name.
 type csr = certificatesv1.CertificateSigningRequest
 
-// Waits between two looks at a request.
+// The waits between two checks of a request grow from firstLook to lastLook.
 const (
 	firstLook = 200 * time.Millisecond
 	lastLook  = 5 * time.Second
 )
 
-// ask asks for a certificate as who is, and waits for it. Asked again with the same pending key, it
-// goes on with the request that is there.
-func (j *Joiner) ask(ctx context.Context, who *caller) (*pair, error) {
+// ask requests a certificate as the given caller and waits for it. Called again with the same
+// pending key, it continues with the existing request.
+func (j *Joiner) ask(ctx context.Context, by *caller) (*pair, error) {
 	key, keyPEM, err := pendingKey(j.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	config := who.config
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return clocks{rt, who.heard} })
+	config := by.config
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return clocks{rt, by.heard} })
 	if j.cfg.Route != nil {
 		routed, end, err := j.cfg.Route(config)
 		if err != nil {
@@ -54,7 +54,7 @@ func (j *Joiner) ask(ctx context.Context, who *caller) (*pair, error) {
 	requests := client.Of[*csr](api)
 	name, err := j.post(ctx, requests, key)
 	if err != nil {
-		return nil, who.explain(ctx, err)
+		return nil, by.explain(ctx, err)
 	}
 	for look := firstLook; ; look = min(look*3/2, lastLook) {
 		request, err := requests.Get(ctx, "", name, metav1.GetOptions{})
@@ -62,23 +62,23 @@ func (j *Joiner) ask(ctx context.Context, who *caller) (*pair, error) {
 			return nil, said(err, "the CertificateSigningRequest %s of this node was deleted before a certificate was issued; the node makes another", name)
 		}
 		if err != nil {
-			return nil, who.explain(ctx, err)
+			return nil, by.explain(ctx, err)
 		}
 		if len(request.Status.Certificate) > 0 {
-			return j.issued(who, name, request.Status.Certificate, keyPEM)
+			return j.issued(by, name, request.Status.Certificate, keyPEM)
 		}
 		if err := decided(request); err != nil {
 			return nil, err
 		}
-		j.tell(waits(request))
+		j.notify(waits(request))
 		if !sleep(ctx, look) {
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// post posts the request for the certificate of a key, and gives its name. The name is the key's,
-// so that there is one request for one key.
+// post posts the request for the certificate of a key and returns the request's name. The name is
+// derived from the key, so each key has one request.
 func (j *Joiner) post(ctx context.Context, requests client.Resource[*csr], key crypto.Signer) (string, error) {
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
@@ -91,7 +91,7 @@ func (j *Joiner) post(ctx context.Context, requests client.Resource[*csr], key c
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: userPrefix + j.cfg.NodeName, Organization: []string{nodesGroup}}}
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	if err != nil {
-		return "", fmt.Errorf("making a request: %w", err)
+		return "", fmt.Errorf("creating a certificate request: %w", err)
 	}
 	_, err = requests.Create(ctx, &csr{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -105,27 +105,27 @@ func (j *Joiner) post(ctx context.Context, requests client.Resource[*csr], key c
 		return name, nil
 	}
 	if err == nil {
-		j.cfg.Logger.Info("asked for the node's certificate", "csr", name, "node", j.cfg.NodeName)
+		j.cfg.Logger.Info("requested the node's certificate", "csr", name, "node", j.cfg.NodeName)
 	}
 	return name, err
 }
 
-// issued takes the certificate of a request.
-func (j *Joiner) issued(who *caller, name string, cert, key []byte) (*pair, error) {
+// issued checks and returns the certificate of a request.
+func (j *Joiner) issued(by *caller, name string, cert, key []byte) (*pair, error) {
 	made, err := parsePair(cert, key)
 	if err == nil {
 		err = made.check(j.cfg.NodeName)
 	}
 	if err != nil {
-		return nil, said(err, "the certificate in the CertificateSigningRequest %s is not the one that was asked for: %s; whoever signs there must be corrected, and the request deleted", name, err)
+		return nil, said(err, "the certificate in the CertificateSigningRequest %s is not the requested one: %s; correct the signer and delete the request", name, err)
 	}
 	now := time.Now()
 	if !now.After(made.leaf.NotAfter) {
 		return made, nil
 	}
 	text := fmt.Sprintf("the new certificate of this node ended on %s by this machine's clock, which says %s", stamp(made.leaf.NotAfter), stamp(now))
-	if who.ahead != nil && abs(*who.ahead) > tolerated {
-		return nil, said(errEnded, "%s and is %s that of the apiserver: set the clock", text, skew(*who.ahead))
+	if by.ahead != nil && abs(*by.ahead) > tolerated {
+		return nil, said(errEnded, "%s and is %s that of the apiserver: set the clock", text, skew(*by.ahead))
 	}
 	// The request may be an old one.
 	if err := forgetPending(j.cfg.Dir); err != nil {
@@ -134,7 +134,7 @@ func (j *Joiner) issued(who *caller, name string, cert, key []byte) (*pair, erro
 	return nil, said(errEnded, "%s: the node asks for another", text)
 }
 
-// decided says that a request will not be answered.
+// decided returns an error if the request was denied or failed.
 func decided(request *csr) error {
 	for _, condition := range request.Status.Conditions {
 		if condition.Status != corev1.ConditionTrue && condition.Status != "" {
@@ -154,7 +154,7 @@ func decided(request *csr) error {
 	return nil
 }
 
-// waits says what a request waits for.
+// waits returns what a pending request is waiting for.
 func waits(request *csr) error {
 	for _, condition := range request.Status.Conditions {
 		if condition.Type == certificatesv1.CertificateApproved {
@@ -164,7 +164,7 @@ func waits(request *csr) error {
 	return said(errWaits, "the CertificateSigningRequest %s of this node waits to be approved: the controllers do that if `garboard token create` has made the ClusterRoleBindings for it, and an administrator with `kubectl certificate approve %s`", request.Name, request.Name)
 }
 
-// sleep waits, and says whether ctx goes on.
+// sleep waits for d and reports whether ctx is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,19 +9,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// swap is a transport whose connections show the certificate of the moment. What is under way on
-// those of an earlier one goes on until it ends: watches are not torn off.
+// swap is a transport whose connections present the current certificate. Requests in flight on
+// connections of an earlier one continue: watches are not broken off.
 type swap struct {
-	refused func(serial string) // called when a certificate was not taken
-	taken   func(serial string) // called when it was
+	refused func(serial string) // called when a certificate was rejected
+	taken   func(serial string) // called when it was accepted
 
 	mu      sync.Mutex
 	current http.RoundTripper
 	serial  string
-	err     error // of the last request that was answered, or failed
+	err     error // of the last request that was answered or failed
 }
 
-// set has new requests sent as config says, with a certificate of a serial number.
+// set sends new requests according to config, with the certificate that has this serial number.
 func (s *swap) set(config *rest.Config, serial string) error {
 	next, err := rest.TransportFor(config)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *swap) set(config *rest.Config, serial string) error {
 	return nil
 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request with the current certificate.
 func (s *swap) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	current, serial := s.current, s.serial
@@ -56,27 +56,27 @@ func (s *swap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// last is why the last request failed; nil if it was answered.
+// last returns the error of the last request; nil if it was answered.
 func (s *swap) last() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// WrappedRoundTripper is the transport of the moment, for who closes connections.
+// WrappedRoundTripper returns the current transport, for closing its connections.
 func (s *swap) WrappedRoundTripper() http.RoundTripper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
 }
 
-// clocks notes by how much the server's clock is ahead of this machine's.
+// clocks reports how far the server's clock is ahead of this machine's.
 type clocks struct {
 	next http.RoundTripper
 	note func(ahead time.Duration)
 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request and compares the clocks.
 func (c clocks) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	answer, err := c.next.RoundTrip(r)
@@ -88,11 +88,12 @@ func (c clocks) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper is the transport below.
+// WrappedRoundTripper returns the wrapped transport.
 func (c clocks) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// serverAhead says by how much the clock of a server is ahead that answered between two times of
-// this machine; the Date of answers is in whole seconds, and the answer's way counts for neither.
+// serverAhead returns how far the clock of a server is ahead that answered between two times of
+// this machine. The Date of responses is in whole seconds, and neither that nor the network delay
+// counts as a difference.
 func serverAhead(answer *http.Response, sent, received time.Time) (time.Duration, bool) {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {

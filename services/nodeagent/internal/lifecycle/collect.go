@@ -14,9 +14,9 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// Collect removes the dead of one pod from the runtime. Of a living pod the newest container
-// of each name and the one before it stay, for kubectl logs --previous, and the newest
-// sandbox; of a pod that is gone nothing stays.
+// Collect removes the dead containers and sandboxes of one pod from the runtime. For a living pod
+// it keeps the newest container of each name and the one before it, for kubectl logs --previous,
+// and the newest sandbox. For a pod that is gone it keeps nothing.
 func (l *Lifecycle) Collect(ctx context.Context, state *podstate.Pod, gone bool) error {
 	var faults []error
 	seen := map[string]int{}
@@ -72,7 +72,7 @@ func (l *Lifecycle) removeLog(c *runtime.Container) error {
 	return nil
 }
 
-// Forget drops what is remembered of a pod that is gone from the API.
+// Forget drops everything remembered about a pod that is gone from the API.
 func (l *Lifecycle) Forget(uid string) {
 	l.mu.Lock()
 	delete(l.reasons, uid)

@@ -20,8 +20,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
 
-// Annotations of the runtime's containers, Kubernetes' own: with them an agent that starts
-// anew knows what it must of containers that it did not make.
+// Annotations of the runtime's containers, Kubernetes' own. From them a restarted agent learns what
+// it needs about containers that it did not create.
 const (
 	annotationRestartCount  = "io.kubernetes.container.restartCount"
 	annotationMessagePath   = "io.kubernetes.container.terminationMessagePath"
@@ -29,8 +29,8 @@ const (
 	annotationGrace         = "io.kubernetes.pod.terminationGracePeriod"
 )
 
-// containerConfig is what the runtime needs to know to make a container. An error is one of
-// the pod's author: a reference to something that is not there.
+// containerConfig returns the configuration from which the runtime creates a container. An error is
+// a fault in the pod, for example a reference to an object that does not exist.
 func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Container, image string) (runtime.ContainerConfig, error) {
 	pod := s.pod
 	if err := l.checkUser(ctx, pod, c, image); err != nil {
@@ -72,13 +72,13 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		cfg.Env = append(cfg.Env, runtime.EnvVar{Name: v.Name, Value: v.Value})
 	}
 	if err := os.MkdirAll(filepath.Join(s.sandbox.LogDirectory, c.Name), 0o755); err != nil {
-		return cfg, fmt.Errorf("making the log directory: %w", err)
+		return cfg, fmt.Errorf("creating the log directory: %w", err)
 	}
 	cfg.Mounts, err = l.mounts(s, c, known, attempt)
 	return cfg, err
 }
 
-// kindLabels marks a container that is to end before the pod's containers start.
+// kindLabels marks a container that must end before the pod's containers start.
 func kindLabels(pod *corev1.Pod, c *corev1.Container) map[string]string {
 	for i := range pod.Spec.InitContainers {
 		if pod.Spec.InitContainers[i].Name == c.Name && !podactions.IsSidecar(c) {
@@ -95,7 +95,7 @@ func expand(list []string, known map[string]string) []string {
 	return env.ExpandAll(list, known)
 }
 
-// mounts are the container's volume mounts and the files that the agent gives it.
+// mounts returns the container's volume mounts and the files that the agent provides.
 func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string, attempt uint32) ([]runtime.Mount, error) {
 	var mounts []runtime.Mount
 	ownHosts := false
@@ -126,7 +126,7 @@ func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string
 	return mounts, nil
 }
 
-// volumeMount is the container's volume mount at index.
+// volumeMount returns the container's volume mount at index.
 func (l *Lifecycle) volumeMount(s start, c *corev1.Container, index int, known map[string]string) (runtime.Mount, error) {
 	m := &c.VolumeMounts[index]
 	path, ok := s.volumes[m.Name]
@@ -156,7 +156,7 @@ func (l *Lifecycle) volumeMount(s start, c *corev1.Container, index int, known m
 	return mount, nil
 }
 
-// releaseSubPaths takes away the subPaths of containers that have ended.
+// releaseSubPaths removes the subPath mounts of containers that have ended.
 func (l *Lifecycle) releaseSubPaths(pod *corev1.Pod, state *podstate.Pod) {
 	running := map[string]bool{}
 	for _, c := range state.Running() {
@@ -164,12 +164,12 @@ func (l *Lifecycle) releaseSubPaths(pod *corev1.Pod, state *podstate.Pod) {
 	}
 	err := l.cfg.Volumes.ReleaseSubPaths(string(pod.UID), func(container string) bool { return running[container] })
 	if err != nil {
-		// Nothing depends on it: the next sync tries again, and so does the removal of the pod.
+		// Nothing depends on it: the next sync retries, and so does the removal of the pod.
 		l.cfg.Logger.Warn("releasing subPaths failed", "namespace", pod.Namespace, "name", pod.Name, "err", err)
 	}
 }
 
-// readOnly reports whether no container of the pod may write to the volume.
+// readOnly reports whether containers of the pod must not write to the volume.
 func readOnly(pod *corev1.Pod, volume string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volume && volumes.ReadOnly(&v) })
 }
@@ -181,7 +181,7 @@ func absolute(path string) string {
 	return "/" + path
 }
 
-// The limits of a CPU share and period, and the OOM scores, are the kubelet's.
+// The limits of CPU shares and quota, and the OOM scores, are the kubelet's.
 const (
 	minShares       = 2
 	maxShares       = 262144
@@ -208,7 +208,8 @@ func (l *Lifecycle) resources(pod *corev1.Pod, c *corev1.Container, node *corev1
 	return r
 }
 
-// oomScore makes who asked for less of the node's memory die first (kubelet, qos policy).
+// oomScore makes containers that requested less of the node's memory die first (kubelet, qos
+// policy).
 func oomScore(pod *corev1.Pod, c *corev1.Container, node *corev1.Node) int64 {
 	switch pod.Status.QOSClass {
 	case corev1.PodQOSGuaranteed:
@@ -267,7 +268,8 @@ func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.Secur
 	return s
 }
 
-// seccomp is the profile as the runtime knows it: one of the node by its path, as in the kubelet.
+// seccomp returns the profile as the runtime knows it: a local profile by its path, as in the
+// kubelet.
 func (l *Lifecycle) seccomp(p *corev1.SeccompProfile) runtime.SecurityProfile {
 	profile := runtime.SecurityProfile{Type: string(p.Type)}
 	if p.LocalhostProfile != nil {
@@ -284,7 +286,7 @@ func capabilities(list []corev1.Capability) []string {
 	return names
 }
 
-// checkUser refuses to run a container as root whose spec forbids it.
+// checkUser refuses to run a container as root if its spec forbids that.
 func (l *Lifecycle) checkUser(ctx context.Context, pod *corev1.Pod, c *corev1.Container, image string) error {
 	nonRoot := pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
 	if c.SecurityContext != nil && c.SecurityContext.RunAsNonRoot != nil {
@@ -314,7 +316,7 @@ func (l *Lifecycle) checkUser(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// sandboxConfig is what the runtime needs to know to make the pod's sandbox.
+// sandboxConfig returns the configuration from which the runtime creates the pod's sandbox.
 func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.SandboxConfig {
 	spec := &pod.Spec
 	cfg := runtime.SandboxConfig{
@@ -358,12 +360,12 @@ func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.Sandb
 	return cfg
 }
 
-// podLogDir is the directory of a pod's logs: <namespace>_<name>_<uid>, as in Kubernetes.
+// podLogDir returns the directory of a pod's logs: <namespace>_<name>_<uid>, as in Kubernetes.
 func (l *Lifecycle) podLogDir(pod *corev1.Pod) string {
 	return PodLogDir(l.cfg.LogDir, pod.Namespace, pod.Name, string(pod.UID))
 }
 
-// PodLogDir is where the logs of a pod are below the directory of all logs.
+// PodLogDir returns the directory of a pod's logs below dir, the directory of all logs.
 func PodLogDir(dir, namespace, name, uid string) string {
 	return filepath.Join(dir, "pods", namespace+"_"+name+"_"+uid)
 }

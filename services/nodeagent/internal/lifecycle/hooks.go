@@ -15,11 +15,11 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// maxHookAnswer bounds what is read of an HTTP hook's answer.
+// maxHookAnswer bounds how many bytes of an HTTP hook's response are read.
 const maxHookAnswer = 10 << 10
 
-// postStart runs the hook of a container that has just started; when it fails the container
-// is killed, and the restart policy decides what follows.
+// postStart runs the hook of a container that has just started. If the hook fails the container is
+// killed, and the restart policy decides what follows.
 func (l *Lifecycle) postStart(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string) error {
 	err := l.hook(ctx, pod, c, id, c.Lifecycle.PostStart)
 	if err == nil || ctx.Err() != nil {
@@ -36,8 +36,8 @@ func (l *Lifecycle) postStart(ctx context.Context, pod *corev1.Pod, c *corev1.Co
 		"PostStartHook of container %q in pod %q failed: %v", c.Name, formatPod(pod), err)}, err: err}
 }
 
-// preStop runs the hook of a container that is to be stopped, for grace at most. Whatever
-// comes of it, the container is stopped.
+// preStop runs the hook of a container that is about to be stopped, for at most grace. Whatever the
+// result, the container is stopped.
 func (l *Lifecycle) preStop(ctx context.Context, pod *corev1.Pod, spec *corev1.Container, c *runtime.Container, grace time.Duration) {
 	limited, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
@@ -48,7 +48,7 @@ func (l *Lifecycle) preStop(ctx context.Context, pod *corev1.Pod, spec *corev1.C
 		l.event(pod, spec.Name, corev1.EventTypeWarning, "UnfinishedPreStopHook", "PreStopHook did not complete in %d seconds", int64(grace.Seconds()))
 	default:
 		l.event(pod, spec.Name, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
-		l.cfg.Logger.Warn("a preStop hook failed", "pod", pod.Namespace+"/"+pod.Name, "container", spec.Name, "error", err)
+		l.cfg.Logger.Warn("a preStop hook failed", "namespace", pod.Namespace, "name", pod.Name, "container", spec.Name, "err", err)
 	}
 }
 
@@ -60,7 +60,7 @@ func (l *Lifecycle) hook(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 			return err
 		}
 		if exit != 0 {
-			// What the command wrote may be secret, and as long as it likes.
+			// The command's output may be secret and arbitrarily long.
 			return fmt.Errorf("command '%v' exited with %d", handler.Exec.Command, exit)
 		}
 		return nil
@@ -89,7 +89,7 @@ func (l *Lifecycle) httpHook(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 	}
 	defer func() { _ = response.Body.Close() }()
 	if _, err := io.CopyN(io.Discard, response.Body, maxHookAnswer); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return fmt.Errorf("the answer is %s", response.Status)

@@ -18,11 +18,11 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// minGrace is what a container gets to end after its preStop hook used up its time.
+// minGrace is the grace period of a container whose preStop hook used up its time.
 const minGrace = 2 * time.Second
 
-// seconds is a number of seconds from the API, which may be any: more than 68 years are taken for
-// that, since more than 292 would turn negative and kill at once.
+// seconds converts a number of seconds from the API, which may be any. It caps the number at 68
+// years: more than 292 years would overflow to a negative duration and kill at once.
 func seconds(n int64) time.Duration {
 	return time.Duration(min(n, math.MaxInt32)) * time.Second
 }
@@ -37,8 +37,8 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
-// probeGrace is how long a container gets that is killed while its pod lives: what the failed
-// probe says, else the pod's.
+// probeGrace returns the grace period of a container that is killed while its pod lives: that of
+// the failed probe, else the pod's.
 func (l *Lifecycle) probeGrace(pod *corev1.Pod, c *runtime.Container) time.Duration {
 	spec := containerOf(pod, c.Name)
 	probe, failed := l.cfg.Prober.Failed(c.ID)
@@ -54,8 +54,8 @@ func (l *Lifecycle) probeGrace(pod *corev1.Pod, c *runtime.Container) time.Durat
 	return graceOf(pod)
 }
 
-// killPod stops every container of the pod, sidecars after the others and in reverse order,
-// then its sandboxes.
+// killPod stops every container of the pod, sidecars last and in reverse order, and then its
+// sandboxes.
 func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, grace time.Duration) error {
 	deadline := time.Now().Add(grace)
 	var sidecars []*runtime.Container
@@ -103,9 +103,9 @@ func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstat
 	return nil
 }
 
-// removeUnstarted stops and removes the containers that were created and never started. The
-// runtime may be starting one for a caller that has gone: then it refuses the removal, and the
-// next attempt finds the container running.
+// removeUnstarted stops and removes the containers that were created but never started. The runtime
+// may be starting one for a caller that is gone: then it refuses the removal, and the next attempt
+// finds the container running.
 func (l *Lifecycle) removeUnstarted(ctx context.Context, state *podstate.Pod) error {
 	var faults []error
 	for _, c := range state.Unstarted() {
@@ -114,13 +114,13 @@ func (l *Lifecycle) removeUnstarted(ctx context.Context, state *podstate.Pod) er
 			err = l.cfg.Runtime.RemoveContainer(ctx, c.ID)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("removing container %s, which was never started: %w", c.Name, err))
+			faults = append(faults, fmt.Errorf("removing the unstarted container %s: %w", c.Name, err))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-// killContainer runs the preStop hook and stops the container, all within grace.
+// killContainer runs the preStop hook and stops the container, both within grace.
 func (l *Lifecycle) killContainer(ctx context.Context, pod *corev1.Pod, c *runtime.Container, grace time.Duration) error {
 	spec := containerOf(pod, c.Name)
 	if c.State == runtime.Running && spec != nil && spec.Lifecycle != nil && spec.Lifecycle.PreStop != nil && grace > 0 {
@@ -158,13 +158,13 @@ func (l *Lifecycle) Terminate(ctx context.Context, pod *corev1.Pod, state *podst
 func (l *Lifecycle) TerminateOrphan(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error {
 	defer l.cfg.Changed()
 	for _, c := range state.Running() {
-		// Nobody knows any more how long it would want.
+		// The container's own grace period is no longer known.
 		if err := l.cfg.Runtime.StopContainer(ctx, c.ID, minGrace); err != nil {
 			return fmt.Errorf("stopping container %s of the orphaned pod %s: %w", c.Name, pod.UID, err)
 		}
 	}
 	if err := l.removeUnstarted(ctx, state); err != nil {
-		return fmt.Errorf("ending the orphaned pod %s: %w", pod.UID, err)
+		return fmt.Errorf("terminating the orphaned pod %s: %w", pod.UID, err)
 	}
 	for _, s := range state.Sandboxes {
 		if s.Ready {
@@ -173,15 +173,14 @@ func (l *Lifecycle) TerminateOrphan(ctx context.Context, pod *corev1.Pod, state 
 			}
 		}
 	}
-	l.cfg.Logger.Info("orphaned pod stopped", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID)
+	l.cfg.Logger.Info("orphaned pod stopped", "namespace", pod.Namespace, "name", pod.Name, "uid", pod.UID)
 	return nil
 }
 
-// Terminated writes the final status of a pod of which nothing runs, and takes away its
-// volumes.
+// Terminated writes the final status of a pod that has stopped, and removes its volumes.
 func (l *Lifecycle) Terminated(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) error {
 	if !state.Stopped() || len(state.Unstarted()) > 0 {
-		// Something came up between the stop and now: a container of an earlier sync.
+		// A container of an earlier sync came up after the stop.
 		if err := l.killPod(ctx, pod, state, minGrace); err != nil {
 			return err
 		}
@@ -203,7 +202,7 @@ func (l *Lifecycle) Terminated(ctx context.Context, pod *corev1.Pod, state *pods
 	return nil
 }
 
-// killed is the final status of a pod that the node ended.
+// killed returns the final status of a pod that the node terminated.
 func (l *Lifecycle) killed(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, kill *podworkers.Kill) *corev1.PodStatus {
 	in, _ := l.generate(ctx, pod, state, true)
 	if !status.IsTerminal(in.Old.Phase) {
@@ -217,7 +216,7 @@ func (l *Lifecycle) killed(ctx context.Context, pod *corev1.Pod, state *podstate
 	return s
 }
 
-// Reject makes a pod that the node does not take Failed, with reason and message.
+// Reject marks a pod that the node does not take as Failed, with reason and message.
 func (l *Lifecycle) Reject(pod *corev1.Pod, reason, message string) {
 	l.cfg.Events.Event(pod, corev1.EventTypeWarning, reason, "%s", message)
 	s := l.cfg.Status.Get(pod)

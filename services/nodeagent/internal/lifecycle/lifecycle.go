@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
 
-// Runtime is what the lifecycle needs of a container runtime.
+// Runtime is the part of a container runtime that Lifecycle uses.
 type Runtime interface {
 	RunSandbox(ctx context.Context, cfg runtime.SandboxConfig) (string, error)
 	Sandbox(ctx context.Context, id string) (runtime.Sandbox, error)
@@ -38,12 +38,12 @@ type Runtime interface {
 	ImageStatus(ctx context.Context, ref string) (runtime.Image, error)
 }
 
-// Config is what a Lifecycle needs; all of it unless said otherwise.
+// Config configures a Lifecycle; fields are required unless noted otherwise.
 type Config struct {
 	Runtime Runtime
-	// RuntimeName begins the IDs of containers in the API.
+	// RuntimeName is the prefix of container IDs in the API.
 	RuntimeName string
-	// NetworkReady says why no pod can have a network; nil when it can.
+	// NetworkReady returns the reason why pods cannot have a network; nil when they can.
 	NetworkReady func() error
 	Images       *images.Images
 	Volumes      *volumes.Volumes
@@ -51,16 +51,16 @@ type Config struct {
 	Prober       *prober.Prober
 	Status       *status.Writer
 	Events       *events.Recorder
-	// Node gives the node's state as the agent wants it in the API.
+	// Node returns the Node as the agent wants it in the API.
 	Node func() *corev1.Node
 	// NodeIPs are the node's addresses.
 	NodeIPs []string
-	// LogDir holds containers' logs, and SeccompDir the seccomp profiles that pods may name.
+	// LogDir holds containers' logs, and SeccompDir the seccomp profiles that pods may refer to.
 	LogDir, SeccompDir string
-	// ClusterDNS and ClusterDomain are for pods of dnsPolicy ClusterFirst.
+	// ClusterDNS and ClusterDomain apply to pods with dnsPolicy ClusterFirst.
 	ClusterDNS    []string
 	ClusterDomain string
-	// Changed tells that something was done in the runtime.
+	// Changed reports that something was done in the runtime.
 	Changed func()
 	// Dial opens connections to pods; the network when nil.
 	Dial prober.Dial
@@ -70,21 +70,21 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Lifecycle takes the steps of pods' lives. For one pod calls come one at a time.
+// Lifecycle performs the steps of pods' lifecycles. For one pod calls come one at a time.
 type Lifecycle struct {
 	cfg     Config
 	backoff *backoff.Backoff
 
 	mu sync.Mutex
-	// reasons say why containers wait, by pod and container.
+	// reasons are the reasons why containers wait, by pod and container.
 	reasons map[string]map[string]status.Reason
-	// kills say why pods were ended by the node, by UID.
+	// kills are the reasons why the node terminated pods, by UID.
 	kills map[string]*podworkers.Kill
 }
 
 var _ podworkers.Syncer = (*Lifecycle)(nil)
 
-// New makes a Lifecycle.
+// New returns a Lifecycle.
 func New(cfg Config) *Lifecycle {
 	return &Lifecycle{
 		cfg:     cfg,
@@ -118,7 +118,7 @@ func (l *Lifecycle) reason(uid, container string) (status.Reason, bool) {
 	return reason, ok
 }
 
-// generate makes the input of the pod's status and the status.
+// generate returns the input of the pod's status and the status.
 func (l *Lifecycle) generate(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, ended bool) (status.Input, *corev1.PodStatus) {
 	old := l.cfg.Status.Get(pod)
 	allocated, resized := allocation.Of(pod, state, old)
@@ -133,7 +133,7 @@ func (l *Lifecycle) generate(ctx context.Context, pod *corev1.Pod, state *podsta
 	return in, status.Generate(in)
 }
 
-// report writes the pod's status as the runtime's state has it.
+// report sets the pod's status from the runtime's state.
 func (l *Lifecycle) report(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) {
 	_, s := l.generate(ctx, pod, state, false)
 	l.cfg.Status.Set(pod, s)
@@ -144,7 +144,7 @@ func (l *Lifecycle) event(pod *corev1.Pod, container, eventType, reason, format 
 	l.cfg.Events.EventAbout(ContainerReference(pod, container), nil, eventType, reason, format, args...)
 }
 
-// ContainerReference names one container of a pod in an Event.
+// ContainerReference returns the reference to one container of a pod, for an Event.
 func ContainerReference(pod *corev1.Pod, container string) *corev1.ObjectReference {
 	ref := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
@@ -163,7 +163,7 @@ func ContainerReference(pod *corev1.Pod, container string) *corev1.ObjectReferen
 	return ref
 }
 
-// hop records a call to the runtime that took from began to now.
+// hop records a call to the runtime that took from began until now.
 func (l *Lifecycle) hop(pod *corev1.Pod, began time.Time, call string) {
 	l.cfg.Trace.Record(trace.Hop{
 		Took: time.Since(began), Service: l.cfg.Service, Step: trace.Runtime, Resource: "pods",
@@ -171,7 +171,7 @@ func (l *Lifecycle) hop(pod *corev1.Pod, began time.Time, call string) {
 	})
 }
 
-// containerOf finds a container in the pod's spec; nil if it is not there any more.
+// containerOf returns a container in the pod's spec; nil if it is not there any more.
 func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
@@ -183,18 +183,17 @@ func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// formatPod names a pod in messages, as the kubelet does.
+// formatPod formats a pod for messages, as the kubelet does.
 func formatPod(pod *corev1.Pod) string {
 	return pod.Name + "_" + pod.Namespace + "(" + string(pod.UID) + ")"
 }
 
-// backoffKey is the key of a container's back-off: a container whose spec changed begins
-// anew.
+// backoffKey returns the key of a container's back-off: a container whose spec changed starts over.
 func backoffKey(pod *corev1.Pod, c *corev1.Container) string {
 	return string(pod.UID) + "/" + c.Name + "/" + podactions.Hash(c)
 }
 
-// WaitingReason says why a container waits, if it does.
+// WaitingReason returns the reason why a container waits, if it does.
 func (l *Lifecycle) WaitingReason(uid, container string) (string, bool) {
 	reason, ok := l.reason(uid, container)
 	return reason.Reason, ok

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// SweepLogs removes the logs that Collect did not come to: directories of pods that never had a
-// sandbox, and links to logs whose removal an agent began and did not end. pod and container
-// report whether one with this UID or ID is known; its logs stay.
+// SweepLogs removes the logs that Collect does not reach: directories of pods that never had a
+// sandbox, and links to logs whose removal an agent began but did not complete. pod and container
+// report whether the one with this UID or ID is known; its logs stay.
 func (l *Lifecycle) SweepLogs(pod, container func(id string) bool) error {
 	var faults []error
 	for _, name := range names(filepath.Join(l.cfg.LogDir, "pods"), &faults) {
@@ -41,11 +41,11 @@ func (l *Lifecycle) SweepLogs(pod, container func(id string) bool) error {
 	return errors.Join(faults...)
 }
 
-// names are the entries of a directory; none if it is not there.
+// names returns the entries of a directory; none if it does not exist.
 func names(dir string, faults *[]error) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		*faults = append(*faults, fmt.Errorf("looking for logs that nobody wants: %w", err))
+		*faults = append(*faults, fmt.Errorf("looking for unwanted logs: %w", err))
 	}
 	found := make([]string, 0, len(entries))
 	for _, entry := range entries {

@@ -21,8 +21,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// The bounds, in bytes, of a termination message (Kubernetes): of the file, of all containers of
-// a pod together, and of the log's end that stands for it.
+// The limits, in bytes, of a termination message (Kubernetes): of the file, of all containers of a
+// pod together, and of the end of the log that replaces it.
 const (
 	maxMessage      = 4096
 	maxMessages     = 3 * maxMessage // of one pod's containers
@@ -30,24 +30,24 @@ const (
 	maxMessageLines = 80
 )
 
-// messagePath is the file on the host that a container finds at its terminationMessagePath.
+// messagePath returns the host path of the file mounted at a container's terminationMessagePath.
 func (l *Lifecycle) messagePath(uid, container string, attempt uint32) string {
 	return filepath.Join(l.cfg.Volumes.PodDir(uid), "containers", container, strconv.FormatUint(uint64(attempt), 10))
 }
 
-// makeMessageFile makes the file, empty, to which any user of the container may write.
+// makeMessageFile creates the empty file; any user of the container may write to it.
 func makeMessageFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("making the directory of the termination message: %w", err)
+		return fmt.Errorf("creating the directory of the termination message: %w", err)
 	}
 	if err := overwrite(path, nil, 0o666); err != nil {
-		return fmt.Errorf("making the file of the termination message: %w", err)
+		return fmt.Errorf("creating the file of the termination message: %w", err)
 	}
 	return nil
 }
 
-// overwrite makes text the content of a file that a container may have mounted: it writes to the
-// file that is there, and reads nothing of it.
+// overwrite replaces the content of a file that a container may have mounted. It writes to the
+// existing file and reads none of it.
 func overwrite(path string, text []byte, mode os.FileMode) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
 	if err != nil {
@@ -60,11 +60,11 @@ func overwrite(path string, text []byte, mode os.FileMode) (err error) {
 	if err := f.Truncate(int64(len(text))); err != nil {
 		return err
 	}
-	// The umask took part in the mode.
+	// OpenFile's mode is subject to the umask.
 	return f.Chmod(mode)
 }
 
-// withMessages gives state with the messages that ended containers left.
+// withMessages returns state with the messages that ended containers left.
 func (l *Lifecycle) withMessages(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) *podstate.Pod {
 	var changed *podstate.Pod
 	limit := maxMessages / max(1, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
@@ -120,7 +120,7 @@ func head(path string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// logEnd is the end of an ended container's log.
+// logEnd returns the end of an ended container's log.
 func logEnd(ctx context.Context, path string) (string, error) {
 	var end tail
 	lines := int64(maxMessageLines)
@@ -130,7 +130,7 @@ func logEnd(ctx context.Context, path string) (string, error) {
 	return string(end[max(0, len(end)-maxMessageLog):]), nil
 }
 
-// tail keeps the end of what is written to it, of which one line may be as long as a log.
+// tail keeps the end of what is written to it; a single line may be as long as the log.
 type tail []byte
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -24,7 +24,7 @@ func hostname(pod *corev1.Pod) string {
 	return name
 }
 
-// warnOfDNS says by an Event that a pod which wants the cluster's DNS gets the node's.
+// warnOfDNS records an Event if a pod wants the cluster's DNS and gets the node's.
 func (l *Lifecycle) warnOfDNS(pod *corev1.Pod) {
 	switch policy := pod.Spec.DNSPolicy; {
 	case len(l.cfg.ClusterDNS) > 0, policy == corev1.DNSClusterFirst && pod.Spec.HostNetwork:
@@ -35,7 +35,7 @@ func (l *Lifecycle) warnOfDNS(pod *corev1.Pod) {
 	}
 }
 
-// dns is the pod's resolver configuration; nil for the host's own.
+// dns returns the pod's resolver configuration; nil for the host's own.
 func (l *Lifecycle) dns(pod *corev1.Pod) *runtime.DNSConfig {
 	policy := pod.Spec.DNSPolicy
 	if policy == corev1.DNSClusterFirst && pod.Spec.HostNetwork {
@@ -81,7 +81,7 @@ func (l *Lifecycle) dns(pod *corev1.Pod) *runtime.DNSConfig {
 	return &cfg
 }
 
-// hostResolver reads the host's resolver configuration; empty if there is none.
+// hostResolver returns the host's resolver configuration; empty if there is none.
 func hostResolver() runtime.DNSConfig {
 	text, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
@@ -101,7 +101,7 @@ func parseResolver(text string) runtime.DNSConfig {
 		case "nameserver":
 			cfg.Servers = append(cfg.Servers, fields[1])
 		case "search":
-			cfg.Searches = append([]string(nil), fields[1:]...) // The last line counts.
+			cfg.Searches = append([]string(nil), fields[1:]...) // The last line applies.
 		case "options":
 			cfg.Options = append([]string(nil), fields[1:]...)
 		}
@@ -109,11 +109,11 @@ func parseResolver(text string) runtime.DNSConfig {
 	return cfg
 }
 
-// writeHosts makes the pod's /etc/hosts and gives its path on the host.
+// writeHosts writes the pod's /etc/hosts and returns its path on the host.
 func (l *Lifecycle) writeHosts(pod *corev1.Pod) (string, error) {
 	path := filepath.Join(l.cfg.Volumes.PodDir(string(pod.UID)), "etc-hosts")
-	// Written in place: containers of the pod have this very file mounted. They may have written
-	// to it too, so that it is never read.
+	// Written in place: containers of the pod have this very file mounted. They may have written to
+	// it too, so it is never read.
 	if err := overwrite(path, []byte(l.hosts(pod)), 0o644); err != nil {
 		return "", fmt.Errorf("writing the pod's hosts file: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// Reasons for which a container waits, Kubernetes' own.
+// Reasons why a container waits, Kubernetes' own.
 const (
 	reasonCrashLoop   = "CrashLoopBackOff"
 	reasonConfigError = "CreateContainerConfigError"
@@ -26,16 +26,15 @@ const (
 	reasonHookError   = "PostStartHookError"
 )
 
-// showFailure is how long a failed pull is shown as such before the pod is said to wait for the
-// next one.
+// showFailure is how long a failed pull is shown as such before the status shows the back-off.
 const showFailure = 3 * time.Second
 
-// waitError is why a container was not started.
+// waitError is the reason why a container was not started.
 type waitError struct {
 	status.Reason
-	// known says that there is nothing to be said of it beside the reason.
+	// known reports that the reason says everything, so the sync need not fail.
 	known bool
-	// after is when to try again; 0 for the usual time.
+	// after is the time until a retry; 0 for the default.
 	after time.Duration
 	err   error
 }
@@ -44,10 +43,10 @@ func (e *waitError) Error() string { return e.Reason.Reason + ": " + e.Message }
 
 func (e *waitError) Unwrap() error { return e.err }
 
-// start is what all starts of one sync share.
+// start is what all container starts of one sync share.
 type start struct {
-	// wanted is the pod as the API wants it; pod has the resources that it was given, and its
-	// addresses in its status.
+	// wanted is the pod as the API wants it; pod has the resources it was given, and its addresses
+	// in its status.
 	wanted    *corev1.Pod
 	pod       *corev1.Pod
 	state     *podstate.Pod
@@ -56,7 +55,7 @@ type start struct {
 	volumes   map[string]string
 }
 
-// startContainer starts one container and remembers why it could not.
+// startContainer starts one container and records the reason if it could not.
 func (l *Lifecycle) startContainer(ctx context.Context, s start, c *corev1.Container) error {
 	err := l.tryStart(ctx, s, c)
 	var wait *waitError
@@ -110,7 +109,7 @@ func (l *Lifecycle) tryStart(ctx context.Context, s start, c *corev1.Container) 
 	return nil
 }
 
-// image sees to it that the container's image is there.
+// image ensures that the container's image is on the node.
 func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, error) {
 	var secrets []*corev1.Secret
 	for _, ref := range pod.Spec.ImagePullSecrets {
@@ -143,7 +142,7 @@ func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 	return ref, err
 }
 
-// create makes and starts the container.
+// create creates and starts the container.
 func (l *Lifecycle) create(ctx context.Context, s start, c *corev1.Container, cfg runtime.ContainerConfig) (string, error) {
 	pod := s.pod
 	calm, done := unhurried(ctx)
@@ -155,7 +154,7 @@ func (l *Lifecycle) create(ctx context.Context, s start, c *corev1.Container, cf
 		return "", l.failed(ctx, pod, c, reasonCreateError, err)
 	}
 	if ctx.Err() != nil {
-		return "", ctx.Err() // Whoever ends the pod removes the container.
+		return "", ctx.Err() // The pod's termination removes the container.
 	}
 	l.event(pod, c.Name, corev1.EventTypeNormal, "Created", "Container created")
 	began = time.Now()
@@ -170,14 +169,14 @@ func (l *Lifecycle) create(ctx context.Context, s start, c *corev1.Container, cf
 
 func (l *Lifecycle) failed(ctx context.Context, pod *corev1.Pod, c *corev1.Container, reason string, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // The pod is being killed; that is no failure of the container.
+		return ctx.Err() // The pod is being killed; the container has not failed.
 	}
 	message := runtime.Describe(err)
 	l.event(pod, c.Name, corev1.EventTypeWarning, "Failed", "Error: %s", message)
 	return &waitError{Reason: status.Reason{Reason: reason, Message: message}, err: err}
 }
 
-// attempt is the restart count of the next container of c's name.
+// attempt returns the restart count of the next container with c's name.
 func (l *Lifecycle) attempt(s start, c *corev1.Container) uint32 {
 	if last := s.state.Container(c.Name); last != nil {
 		if last.State == runtime.Created {
@@ -196,9 +195,9 @@ func (l *Lifecycle) attempt(s start, c *corev1.Container) uint32 {
 	return 0
 }
 
-// linkLog makes the link by which log collectors find a container's log:
-// containers/<pod>_<namespace>_<container>-<id>.log. That it cannot be made matters to
-// nothing else.
+// linkLog creates the link by which log collectors find a container's log:
+// containers/<pod>_<namespace>_<container>-<id>.log. A failure is only logged: nothing else depends
+// on the link.
 func (l *Lifecycle) linkLog(pod *corev1.Pod, c *corev1.Container, id, target string) {
 	dir := filepath.Join(l.cfg.LogDir, "containers")
 	name := pod.Name + "_" + pod.Namespace + "_" + c.Name + "-" + id + ".log"
@@ -207,6 +206,6 @@ func (l *Lifecycle) linkLog(pod *corev1.Pod, c *corev1.Container, id, target str
 		err = os.Symlink(target, filepath.Join(dir, name))
 	}
 	if err != nil {
-		l.cfg.Logger.Warn("linking a container's log failed", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name, "error", err)
+		l.cfg.Logger.Warn("linking a container's log failed", "namespace", pod.Namespace, "name", pod.Name, "container", c.Name, "err", err)
 	}
 }

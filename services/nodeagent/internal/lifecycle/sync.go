@@ -20,12 +20,12 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// ConditionSupported is False on a pod whose spec asks for what the node agent cannot do.
+// ConditionSupported is False on a pod whose spec requests what the node agent cannot do.
 const ConditionSupported corev1.PodConditionType = "garboard.io/SpecSupported"
 
 const reasonUnsupported = "UnsupportedField"
 
-// Sync brings a living pod nearer to what is wanted.
+// Sync moves a living pod closer to its wanted state.
 func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
 	ctx = objectcache.For(ctx, pod)
 	if kind == podworkers.Create {
@@ -36,14 +36,14 @@ func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.
 			l.refuse(ctx, kind, pod, state, unsupported)
 			return podworkers.Outcome{}, nil
 		}
-		// A pod that runs stays in care, whatever its spec asks for by now.
+		// The agent keeps managing a running pod, whatever its spec now requests.
 		if kind == podworkers.Create {
 			l.cfg.Events.Event(pod, corev1.EventTypeWarning, reasonUnsupported,
-				"this node agent does not support: %s; the pod goes on without", strings.Join(unsupported, ", "))
+				"this node agent does not support: %s; the pod runs without them", strings.Join(unsupported, ", "))
 		}
 	}
 	in, s := l.generate(ctx, pod, state, false)
-	l.tellUnacted(pod, in.Old, s)
+	l.reportUnacted(pod, in.Old, s)
 	l.cfg.Status.Set(pod, s)
 	if status.Finished(in, s) {
 		return podworkers.Outcome{Terminal: true}, nil
@@ -69,7 +69,7 @@ func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.
 	return outcome, err
 }
 
-// refuse says in the pod's status and by an Event which fields keep it from being started.
+// refuse reports the fields that prevent the pod's start, in its status and by an Event.
 func (l *Lifecycle) refuse(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, state *podstate.Pod, unsupported []string) {
 	message := fmt.Sprintf("this node agent does not support: %s", strings.Join(unsupported, ", "))
 	if kind != podworkers.Sync {
@@ -87,7 +87,7 @@ func (l *Lifecycle) refuse(ctx context.Context, kind podworkers.Kind, pod *corev
 	l.cfg.Status.Set(pod, s)
 }
 
-// untilDeadline is how long the pod may still be active, if that is limited.
+// untilDeadline returns how long the pod may still be active, if that is limited.
 func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (time.Duration, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || s.StartTime == nil {
 		return 0, false
@@ -96,11 +96,11 @@ func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (time.Du
 	return deadline.Sub(now), true
 }
 
-// apply makes directories and volumes and does what compute decides.
+// apply creates directories and volumes and performs what podactions.Compute decides.
 func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
 	for _, dir := range []string{l.cfg.Volumes.PodDir(string(pod.UID)), l.podLogDir(pod)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return podworkers.Outcome{}, fmt.Errorf("making the directories of the pod: %w", err)
+			return podworkers.Outcome{}, fmt.Errorf("creating the directories of the pod: %w", err)
 		}
 	}
 	l.releaseSubPaths(pod, state)
@@ -111,7 +111,7 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
 	}
 	if len(faults) > 0 && len(actions.StartInit)+len(actions.Start) > 0 && !actions.KillPod {
-		// What is to be stopped is stopped all the same; nothing starts without its volumes.
+		// Containers are still stopped as decided, but none starts without its volumes.
 		actions.StartInit, actions.Start, actions.CreateSandbox = nil, nil, false
 	}
 	if len(faults) > 0 && actions.CreateSandbox {
@@ -128,7 +128,7 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 	return outcome, errors.Join(append(faults, err)...)
 }
 
-// act does the actions in their order.
+// act performs the actions in order.
 func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, actions podactions.Actions, paths map[string]string) (podworkers.Outcome, error) {
 	if actions.KillPod {
 		if actions.CreateSandbox && state.Sandbox() != nil {
@@ -149,7 +149,7 @@ func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Po
 	}
 	for _, c := range actions.Remove {
 		if err := l.cfg.Runtime.RemoveContainer(ctx, c.ID); err != nil {
-			return podworkers.Outcome{}, fmt.Errorf("removing a container that was never started: %w", err)
+			return podworkers.Outcome{}, fmt.Errorf("removing an unstarted container: %w", err)
 		}
 	}
 	sandbox := l.sandboxConfig(pod, actions.Attempt)
@@ -168,8 +168,8 @@ func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Po
 	return l.startAll(ctx, s, actions)
 }
 
-// startAll starts what is to be started. One container that cannot be started does not keep
-// the others from starting, except that init containers wait for each other.
+// startAll starts the containers. A container that cannot be started does not keep the others from
+// starting, except that init containers wait for each other.
 func (l *Lifecycle) startAll(ctx context.Context, s start, actions podactions.Actions) (podworkers.Outcome, error) {
 	var outcome podworkers.Outcome
 	var faults []error
@@ -180,7 +180,7 @@ func (l *Lifecycle) startAll(ctx context.Context, s start, actions podactions.Ac
 				outcome.RetryAfter = wait.after
 			}
 		}
-		// A container in back-off is no failure of the sync: its reason says all.
+		// A container in back-off is not a failure of the sync: its reason says everything.
 		if wait == nil || !wait.known {
 			faults = append(faults, err)
 		}
@@ -195,12 +195,12 @@ func (l *Lifecycle) startAll(ctx context.Context, s start, actions podactions.Ac
 			note(err)
 		}
 	}
-	// Reasons have changed though nothing in the runtime may have.
+	// Reasons have changed, though possibly nothing in the runtime.
 	l.report(ctx, s.wanted, s.state)
 	return outcome, errors.Join(faults...)
 }
 
-// createSandbox makes the pod's sandbox and gives its ID and addresses.
+// createSandbox creates the pod's sandbox and returns its ID and addresses.
 func (l *Lifecycle) createSandbox(ctx context.Context, pod *corev1.Pod, cfg runtime.SandboxConfig) (string, []string, error) {
 	l.warnOfDNS(pod)
 	calm, done := unhurried(ctx)
@@ -224,7 +224,7 @@ func (l *Lifecycle) createSandbox(ctx context.Context, pod *corev1.Pod, cfg runt
 	return id, sandbox.IPs, nil
 }
 
-// withAddresses gives the pod with its status's addresses filled in, for the downward API.
+// withAddresses returns a copy of the pod with the addresses in its status, for the downward API.
 func (l *Lifecycle) withAddresses(pod *corev1.Pod, ips []string) *corev1.Pod {
 	if pod.Spec.HostNetwork {
 		ips = l.cfg.NodeIPs

@@ -16,9 +16,9 @@ func (l *Lifecycle) allocated(pod *corev1.Pod, state *podstate.Pod) *corev1.Pod 
 	return given
 }
 
-// tellUnacted says by Events what was asked of a pod, after it was created, that the node does not act
-// on: once each, since the status before, old, shows what was told already.
-func (l *Lifecycle) tellUnacted(pod *corev1.Pod, old, s *corev1.PodStatus) {
+// reportUnacted records Events about requests made after the pod's creation that the node does not
+// act on. It records each once: the previous status, old, shows which were already reported.
+func (l *Lifecycle) reportUnacted(pod *corev1.Pod, old, s *corev1.PodStatus) {
 	var names []string
 	for i := range pod.Spec.EphemeralContainers {
 		name := pod.Spec.EphemeralContainers[i].Name
@@ -28,7 +28,7 @@ func (l *Lifecycle) tellUnacted(pod *corev1.Pod, old, s *corev1.PodStatus) {
 	}
 	if len(names) > 0 {
 		l.cfg.Events.Event(pod, corev1.EventTypeWarning, reasonUnsupported,
-			"this node agent does not run ephemeral containers: [%s]; the pod goes on without", strings.Join(names, " "))
+			"this node agent does not run ephemeral containers: [%s]; the pod runs without them", strings.Join(names, " "))
 	}
 	pending, told := resizePending(s), resizePending(old)
 	if pending != nil && (told == nil || told.Reason != pending.Reason || told.ObservedGeneration != pending.ObservedGeneration) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// AnnotationPrefix begins the keys that this package reads.
+// AnnotationPrefix is the prefix of the keys that this package reads.
 const AnnotationPrefix = "simulated.garboard.io/"
 
 // The keys, after AnnotationPrefix.
@@ -27,10 +27,10 @@ const (
 	keyHTTPStatus  = "http-status"
 )
 
-// behaviour is how one container is told to behave.
+// behaviour is the configured behaviour of one container.
 type behaviour struct {
 	startDelay, stopDelay time.Duration
-	// exits says that it ends by itself, exitAfter its start with exitCode.
+	// exits reports that the container ends by itself, exitAfter after its start, with exitCode.
 	exits     bool
 	exitAfter time.Duration
 	exitCode  int32
@@ -40,7 +40,8 @@ type behaviour struct {
 	failStart string
 }
 
-// annotation reads a key for a container; what is for it alone goes before what is for all.
+// annotation returns the value of a key for a container; a key with the container's name takes
+// precedence.
 func annotation(annotations map[string]string, key, container string) (string, bool) {
 	if container != "" {
 		if value, ok := annotations[AnnotationPrefix+key+"."+container]; ok {
@@ -51,8 +52,8 @@ func annotation(annotations map[string]string, key, container string) (string, b
 	return value, ok
 }
 
-// behaviourOf reads the annotations of a pod for one of its containers. A value that cannot be
-// read is an error: a test that misspells one must not pass by luck.
+// behaviourOf reads the annotations of a pod for one of its containers. An invalid value is an
+// error: a test with a misspelt value must not pass by luck.
 func (c Config) behaviourOf(annotations map[string]string, container string, isInit bool) (behaviour, error) {
 	b := behaviour{startDelay: c.StartDelay, exits: c.RunFor > 0, exitAfter: c.RunFor, exitCode: c.ExitCode}
 	if isInit {

@@ -26,7 +26,7 @@ const (
 
 var netipNone netip.Addr
 
-// CreateContainer makes a container, of an image that was pulled.
+// CreateContainer creates a container from a pulled image.
 func (r *Runtime) CreateContainer(_ context.Context, request *cri.CreateContainerRequest) (*cri.CreateContainerResponse, error) {
 	config := request.GetConfig()
 	if config.GetMetadata().GetName() == "" {
@@ -69,11 +69,11 @@ func (r *Runtime) CreateContainer(_ context.Context, request *cri.CreateContaine
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	r.containers[c.ID] = c
-	r.tell(c.ID, s, cri.ContainerEventType_CONTAINER_CREATED_EVENT)
+	r.notify(c.ID, s, cri.ContainerEventType_CONTAINER_CREATED_EVENT)
 	return &cri.CreateContainerResponse{ContainerId: c.ID}, nil
 }
 
-// StartContainer says, after the start delay, that the container runs.
+// StartContainer marks the container as running after the start delay.
 func (r *Runtime) StartContainer(ctx context.Context, request *cri.StartContainerRequest) (*cri.StartContainerResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ func (r *Runtime) StartContainer(ctx context.Context, request *cri.StartContaine
 		if err := r.store.write(containerFolder, c.ID, c); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
-		r.tell(c.ID, s, cri.ContainerEventType_CONTAINER_STOPPED_EVENT)
+		r.notify(c.ID, s, cri.ContainerEventType_CONTAINER_STOPPED_EVENT)
 		return nil, status.Error(codes.Unknown, b.failStart)
 	}
 	if err := c.log(now, b.log); err != nil {
@@ -119,18 +119,19 @@ func (r *Runtime) StartContainer(ctx context.Context, request *cri.StartContaine
 	if err := r.store.write(containerFolder, c.ID, c); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
-	r.tell(c.ID, s, cri.ContainerEventType_CONTAINER_STARTED_EVENT)
+	r.notify(c.ID, s, cri.ContainerEventType_CONTAINER_STARTED_EVENT)
 	r.rouse()
 	return &cri.StartContainerResponse{}, nil
 }
 
-// StopContainer ends a container: with code 0 when it ends within its time, else it is killed.
+// StopContainer ends a container: with code 0 if its stop delay is within the grace period, else as
+// killed.
 func (r *Runtime) StopContainer(ctx context.Context, request *cri.StopContainerRequest) (*cri.StopContainerResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.containers[request.GetContainerId()]
 	if c == nil {
-		return &cri.StopContainerResponse{}, nil // CRI wants unknown ones to be a success
+		return &cri.StopContainerResponse{}, nil // CRI requires success for unknown containers
 	}
 	grace := time.Duration(request.GetTimeout()) * time.Second
 	b := r.behaviour(c)
@@ -179,11 +180,11 @@ func (r *Runtime) removeContainer(c *container) error {
 		return err
 	}
 	delete(r.containers, c.ID)
-	r.tell(c.ID, r.sandboxes[c.SandboxID], cri.ContainerEventType_CONTAINER_DELETED_EVENT)
+	r.notify(c.ID, r.sandboxes[c.SandboxID], cri.ContainerEventType_CONTAINER_DELETED_EVENT)
 	return nil
 }
 
-// ListContainers lists the containers that the filter lets through, the newest first.
+// ListContainers lists the containers that match the filter, newest first.
 func (r *Runtime) ListContainers(_ context.Context, request *cri.ListContainersRequest) (*cri.ListContainersResponse, error) {
 	filter := request.GetFilter()
 	r.mu.Lock()
@@ -206,7 +207,7 @@ func (r *Runtime) ListContainers(_ context.Context, request *cri.ListContainersR
 	return answer, nil
 }
 
-// ContainerStatus reads one container.
+// ContainerStatus returns the status of one container.
 func (r *Runtime) ContainerStatus(_ context.Context, request *cri.ContainerStatusRequest) (*cri.ContainerStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +225,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, request *cri.ContainerStatu
 	}}, nil
 }
 
-// ReopenContainerLog makes the log file anew after it was renamed.
+// ReopenContainerLog creates the log file again after it was renamed.
 func (r *Runtime) ReopenContainerLog(_ context.Context, request *cri.ReopenContainerLogRequest) (*cri.ReopenContainerLogResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,7 +243,8 @@ func (r *Runtime) ReopenContainerLog(_ context.Context, request *cri.ReopenConta
 	return &cri.ReopenContainerLogResponse{}, nil
 }
 
-// ExecSync answers what the pod's annotations say; nothing, with code 0, when they are silent.
+// ExecSync returns the output and exit code in the pod's annotations; by default no output and code
+// 0.
 func (r *Runtime) ExecSync(_ context.Context, request *cri.ExecSyncRequest) (*cri.ExecSyncResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +263,7 @@ func (r *Runtime) ExecSync(_ context.Context, request *cri.ExecSyncRequest) (*cr
 	return &cri.ExecSyncResponse{Stdout: []byte(b.execOut), ExitCode: b.execCode}, nil
 }
 
-// container finds a container; the error is the call's.
+// container returns a container, or the error of a call for an unknown one.
 func (r *Runtime) container(id string) (*container, error) {
 	c := r.containers[id]
 	if c == nil {
@@ -281,7 +283,7 @@ func (r *Runtime) containersOf(sandbox string) []*container {
 }
 
 func (r *Runtime) behaviour(c *container) behaviour {
-	// Checked when the container was made.
+	// CreateContainer has checked the annotations.
 	b, _ := r.cfg.behaviourOf(r.sandboxes[c.SandboxID].Config.M.GetAnnotations(), c.Config.M.GetMetadata().GetName(), isInit(c.Config.M))
 	return b
 }
@@ -290,7 +292,7 @@ func isInit(config *cri.ContainerConfig) bool {
 	return config.GetLabels()[runtime.LabelContainerKind] == runtime.KindInit
 }
 
-// settle ends the containers whose time has come, and says when the next one's comes.
+// settle ends the containers that are due and returns when the next one is.
 func (r *Runtime) settle(now time.Time) (next time.Time) {
 	for _, c := range r.containers {
 		if c.State != cri.ContainerState_CONTAINER_RUNNING || c.ExitAt.IsZero() {
@@ -307,9 +309,9 @@ func (r *Runtime) settle(now time.Time) (next time.Time) {
 			reason = "Error"
 		}
 		if err := r.exit(c, c.ExitAt, c.WillExit, reason); err != nil {
-			// It has ended all the same; should the process die now it ends once more, at
-			// the same moment.
-			r.cfg.Logger.Error("the end of a simulated container is not kept", "container", c.ID, "err", err)
+			// It has ended all the same; if the process dies now, it ends once more at the same
+			// moment.
+			r.cfg.Logger.Error("writing the end of a simulated container failed", "container", c.ID, "err", err)
 		}
 	}
 	return next
@@ -317,11 +319,11 @@ func (r *Runtime) settle(now time.Time) (next time.Time) {
 
 func (r *Runtime) exit(c *container, at time.Time, code int32, reason string) error {
 	c.State, c.FinishedAt, c.ExitCode, c.Reason = cri.ContainerState_CONTAINER_EXITED, at, code, reason
-	r.tell(c.ID, r.sandboxes[c.SandboxID], cri.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	r.notify(c.ID, r.sandboxes[c.SandboxID], cri.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	return r.store.write(containerFolder, c.ID, c)
 }
 
-// log writes what a starting container says.
+// log writes the log output of a starting container.
 func (c *container) log(at time.Time, text string) error {
 	if text == "" {
 		image := c.Config.M.GetImage()
@@ -338,7 +340,7 @@ func (c *container) log(at time.Time, text string) error {
 	return c.write(lines)
 }
 
-// write appends to the log file. Its folder is the node agent's to make.
+// write appends to the log file. The node agent creates the file's directory.
 func (c *container) write(lines []byte) error {
 	if c.LogPath == "" {
 		return nil

@@ -9,10 +9,10 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// followerBuffer is how many events wait for a reader before it is cut off.
+// followerBuffer is the number of events buffered for a reader before it is cut off.
 const followerBuffer = 1024
 
-// GetContainerEvents follows what happens.
+// GetContainerEvents streams the events of containers and sandboxes.
 func (r *Runtime) GetContainerEvents(_ *cri.GetEventsRequest, stream grpc.ServerStreamingServer[cri.ContainerEventResponse]) error {
 	events := make(chan *cri.ContainerEventResponse, followerBuffer)
 	r.mu.Lock()
@@ -38,8 +38,8 @@ func (r *Runtime) GetContainerEvents(_ *cri.GetEventsRequest, stream grpc.Server
 	}
 }
 
-// tell sends an event to all followers. The caller holds mu.
-func (r *Runtime) tell(id string, s *sandbox, what cri.ContainerEventType) {
+// notify sends an event to all followers. The caller holds mu.
+func (r *Runtime) notify(id string, s *sandbox, what cri.ContainerEventType) {
 	if len(r.followers) == 0 {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 )
 
-// PullImage says that the image is there. Its digests follow from its name.
+// PullImage registers the image. The image's digests are derived from its name.
 func (r *Runtime) PullImage(ctx context.Context, request *cri.PullImageRequest) (*cri.PullImageResponse, error) {
 	annotations := request.GetImage().GetAnnotations()
 	name, err := images.Normalize(request.GetImage().GetImage())
@@ -44,7 +44,7 @@ func (r *Runtime) PullImage(ctx context.Context, request *cri.PullImageRequest) 
 	return &cri.PullImageResponse{ImageRef: pulled.ID}, nil
 }
 
-// ImageStatus reads one image by name or ID.
+// ImageStatus returns one image by name or ID.
 func (r *Runtime) ImageStatus(_ context.Context, request *cri.ImageStatusRequest) (*cri.ImageStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +55,7 @@ func (r *Runtime) ImageStatus(_ context.Context, request *cri.ImageStatusRequest
 	return &cri.ImageStatusResponse{Image: found.cri()}, nil
 }
 
-// ListImages lists the images that were pulled.
+// ListImages lists the pulled images.
 func (r *Runtime) ListImages(_ context.Context, request *cri.ListImagesRequest) (*cri.ListImagesResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Runtime) ListImages(_ context.Context, request *cri.ListImagesRequest) 
 	return answer, nil
 }
 
-// RemoveImage forgets an image.
+// RemoveImage removes an image.
 func (r *Runtime) RemoveImage(_ context.Context, request *cri.RemoveImageRequest) (*cri.RemoveImageResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *Runtime) RemoveImage(_ context.Context, request *cri.RemoveImageRequest
 	return &cri.RemoveImageResponse{}, nil
 }
 
-// ImageFsInfo says that images take no room.
+// ImageFsInfo reports that images use no space.
 func (r *Runtime) ImageFsInfo(context.Context, *cri.ImageFsInfoRequest) (*cri.ImageFsInfoResponse, error) {
 	return &cri.ImageFsInfoResponse{ImageFilesystems: []*cri.FilesystemUsage{{
 		Timestamp: time.Now().UnixNano(), FsId: &cri.FilesystemIdentifier{Mountpoint: r.cfg.Dir},
@@ -90,7 +90,7 @@ func (r *Runtime) ImageFsInfo(context.Context, *cri.ImageFsInfoRequest) (*cri.Im
 	}}}, nil
 }
 
-// findImage finds an image by ID, digest reference or name; nil when it was not pulled.
+// findImage returns an image by ID, digest reference or name; nil when it has not been pulled.
 func (r *Runtime) findImage(ref string) *image {
 	for _, one := range r.images {
 		if one.ID == ref || one.Ref == ref {
@@ -104,7 +104,7 @@ func (r *Runtime) findImage(ref string) *image {
 	return r.images[name]
 }
 
-// imageOf is the image of a name, always the same.
+// imageOf returns the image of a name, the same each time.
 func imageOf(name string) *image {
 	repository, digest, _ := strings.Cut(name, "@")
 	if colon := strings.LastIndex(repository, ":"); colon > strings.LastIndex(repository, "/") {
@@ -113,7 +113,7 @@ func imageOf(name string) *image {
 	if digest == "" {
 		digest = digestOf("manifest of " + name)
 	}
-	// Between 4 and 100 MB, as images are.
+	// The size is between 4 and 100 MB, as is common for images.
 	id := sha256.Sum256([]byte("configuration of " + digest))
 	size := 4_000_000 + binary.BigEndian.Uint64(id[:])%96_000_000
 	return &image{Name: name, ID: "sha256:" + hex.EncodeToString(id[:]), Ref: repository + "@" + digest, Size: size}

@@ -19,13 +19,13 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// podKey is where the context of a connection has the address of the pod that was dialled.
+// podKey is the key under which a connection's context has the address of the dialled pod.
 type podKey struct{}
 
-// Dial opens a connection to a pod of this runtime, for probes: nothing listens at the pods'
-// addresses, so the runtime answers for them, on every port, over HTTP with the status of the
-// annotation http-status (200 when missing) and over gRPC as healthy. A pod none of whose
-// containers runs refuses. Other addresses are dialled for real.
+// Dial opens a connection to a pod of this runtime, for probes. Nothing listens at the pods'
+// addresses, so the runtime answers for them on every port: over HTTP with the status in the
+// annotation http-status (200 if absent), and over gRPC as healthy. A pod without a running
+// container refuses the connection. Other addresses are dialled for real.
 func (r *Runtime) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || !r.cfg.PodCIDR.Contains(target.Addr()) {
@@ -44,7 +44,7 @@ func (r *Runtime) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 }
 
-// answers says whether a container runs in the pod of this address.
+// answers reports whether a container runs in the pod with this address.
 func (r *Runtime) answers(address netip.Addr) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *Runtime) sandboxAt(address netip.Addr) *sandbox {
 	return nil
 }
 
-// serveHTTP is what every pod answers.
+// serveHTTP responds for every pod.
 func (r *Runtime) serveHTTP(w http.ResponseWriter, request *http.Request) {
 	address, _ := request.Context().Value(podKey{}).(netip.Addr)
 	r.mu.Lock()
@@ -78,7 +78,7 @@ func (r *Runtime) serveHTTP(w http.ResponseWriter, request *http.Request) {
 	if s := r.sandboxAt(address); s != nil {
 		name = s.Config.M.GetMetadata().GetName()
 		if text, ok := annotation(s.Config.M.GetAnnotations(), keyHTTPStatus, ""); ok {
-			code, _ = strconv.Atoi(text) // checked when the sandbox was made
+			code, _ = strconv.Atoi(text) // RunPodSandbox has checked it
 		}
 	}
 	r.mu.Unlock()
@@ -126,7 +126,7 @@ type podConn struct {
 	pod netip.Addr
 }
 
-// podListener hands out the connections that were dialled.
+// podListener accepts the dialled connections.
 type podListener struct {
 	ctx     context.Context //nolint:containedctx // net.Listener has no other way to end
 	dialled <-chan *podConn

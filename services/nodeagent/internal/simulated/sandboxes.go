@@ -15,12 +15,12 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Version says what the runtime is.
+// Version returns the runtime's name and versions.
 func (r *Runtime) Version(context.Context, *cri.VersionRequest) (*cri.VersionResponse, error) {
 	return &cri.VersionResponse{Version: "0.1.0", RuntimeName: Name, RuntimeVersion: Version, RuntimeApiVersion: "v1"}, nil
 }
 
-// Status says that everything is ready.
+// Status reports that everything is ready.
 func (r *Runtime) Status(context.Context, *cri.StatusRequest) (*cri.StatusResponse, error) {
 	return &cri.StatusResponse{Status: &cri.RuntimeStatus{Conditions: []*cri.RuntimeCondition{
 		{Type: cri.RuntimeReady, Status: true},
@@ -28,7 +28,7 @@ func (r *Runtime) Status(context.Context, *cri.StatusRequest) (*cri.StatusRespon
 	}}}, nil
 }
 
-// RunPodSandbox makes a sandbox and gives it an address.
+// RunPodSandbox creates a sandbox and assigns it an address.
 func (r *Runtime) RunPodSandbox(_ context.Context, request *cri.RunPodSandboxRequest) (*cri.RunPodSandboxResponse, error) {
 	config := request.GetConfig()
 	if config.GetMetadata().GetUid() == "" || config.GetMetadata().GetName() == "" {
@@ -63,16 +63,16 @@ func (r *Runtime) RunPodSandbox(_ context.Context, request *cri.RunPodSandboxReq
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	r.sandboxes[s.ID] = s
-	r.tell(s.ID, s, cri.ContainerEventType_CONTAINER_CREATED_EVENT)
-	r.tell(s.ID, s, cri.ContainerEventType_CONTAINER_STARTED_EVENT)
+	r.notify(s.ID, s, cri.ContainerEventType_CONTAINER_CREATED_EVENT)
+	r.notify(s.ID, s, cri.ContainerEventType_CONTAINER_STARTED_EVENT)
 	return &cri.RunPodSandboxResponse{PodSandboxId: s.ID}, nil
 }
 
-// StopPodSandbox kills the sandbox's containers and gives its address back.
+// StopPodSandbox kills the sandbox's containers and releases its address.
 func (r *Runtime) StopPodSandbox(_ context.Context, request *cri.StopPodSandboxRequest) (*cri.StopPodSandboxResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// CRI wants unknown ones to be a success.
+	// CRI requires success for unknown sandboxes.
 	if s := r.sandboxes[request.GetPodSandboxId()]; s != nil {
 		if err := r.stopSandbox(s); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
@@ -99,7 +99,7 @@ func (r *Runtime) stopSandbox(s *sandbox) error {
 	if err := r.store.write(sandboxFolder, s.ID, s); err != nil {
 		return err
 	}
-	r.tell(s.ID, s, cri.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	r.notify(s.ID, s, cri.ContainerEventType_CONTAINER_STOPPED_EVENT)
 	return nil
 }
 
@@ -123,11 +123,11 @@ func (r *Runtime) RemovePodSandbox(_ context.Context, request *cri.RemovePodSand
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	delete(r.sandboxes, s.ID)
-	r.tell(s.ID, s, cri.ContainerEventType_CONTAINER_DELETED_EVENT)
+	r.notify(s.ID, s, cri.ContainerEventType_CONTAINER_DELETED_EVENT)
 	return &cri.RemovePodSandboxResponse{}, nil
 }
 
-// PodSandboxStatus reads one sandbox.
+// PodSandboxStatus returns the status of one sandbox.
 func (r *Runtime) PodSandboxStatus(_ context.Context, request *cri.PodSandboxStatusRequest) (*cri.PodSandboxStatusResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *Runtime) PodSandboxStatus(_ context.Context, request *cri.PodSandboxSta
 	return &cri.PodSandboxStatusResponse{Status: s.status()}, nil
 }
 
-// ListPodSandbox lists the sandboxes that the filter lets through, the newest first.
+// ListPodSandbox lists the sandboxes that match the filter, newest first.
 func (r *Runtime) ListPodSandbox(_ context.Context, request *cri.ListPodSandboxRequest) (*cri.ListPodSandboxResponse, error) {
 	filter := request.GetFilter()
 	r.mu.Lock()
@@ -180,7 +180,8 @@ func (s *sandbox) status() *cri.PodSandboxStatus {
 	return out
 }
 
-// sandboxName is unique among the sandboxes: two attempts of the same number are a mistake.
+// sandboxName returns the unique name of a sandbox: two attempts with the same number are a
+// mistake.
 func sandboxName(config *cri.PodSandboxConfig) string {
 	m := config.GetMetadata()
 	return fmt.Sprintf("%s_%s_%s_%d", m.GetName(), m.GetNamespace(), m.GetUid(), m.GetAttempt())
@@ -199,7 +200,7 @@ func selected(selector, labels map[string]string) bool {
 	return true
 }
 
-// sorted gives the values of a map, the newest first.
+// sorted returns the values of a map, newest first.
 func sorted[T any](all map[string]T, created func(T) time.Time) []T {
 	return slices.SortedFunc(maps.Values(all), func(a, b T) int { return created(b).Compare(created(a)) })
 }

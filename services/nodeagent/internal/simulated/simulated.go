@@ -21,30 +21,30 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Name is what the runtime calls itself, and Version its version.
+// Name is the runtime's name, and Version its version.
 const (
 	Name    = "simulated"
 	Version = "0.1.0"
 )
 
-// maxSocketPath is how long the path of a unix socket may be on every system that matters.
+// maxSocketPath is the maximum length of a unix socket's path that every relevant system supports.
 const maxSocketPath = 100
 
-// Config is what New needs.
+// Config configures a Runtime.
 type Config struct {
-	// Dir holds the state and, if its name is short enough, the socket; required. It is made
-	// when it is missing, and belongs to one runtime at a time.
+	// Dir holds the state and, if its name is short enough, the socket; required. The runtime
+	// creates it if it is missing. Only one runtime may use it at a time.
 	Dir string
-	// PodCIDR is the range of the pods' addresses; required, at least four addresses.
+	// PodCIDR is the range of pod addresses; required, at least four addresses.
 	PodCIDR netip.Prefix
-	// StartDelay, RunFor and ExitCode are for containers whose pod says nothing else; they run
-	// for ever when RunFor is 0.
+	// StartDelay, RunFor and ExitCode apply to containers whose pod does not set them. Containers
+	// run for ever when RunFor is 0.
 	StartDelay, RunFor time.Duration
 	ExitCode           int32
-	// Fail, when set, is asked before each call by CRI's name of it ("RunPodSandbox"); its
-	// error is the call's.
+	// Fail, when set, is called before each call with its CRI name ("RunPodSandbox"). If it returns
+	// an error, the call fails with it.
 	Fail func(call string) error
-	// Logger takes the log; slog's default when nil.
+	// Logger receives the log; slog's default when nil.
 	Logger *slog.Logger
 }
 
@@ -55,8 +55,8 @@ type Runtime struct {
 
 	cfg    Config
 	socket string
-	wake   chan struct{} // something may be due sooner than Run thinks
-	// dialled are connections to pods that wait for Run to answer them.
+	wake   chan struct{} // signals that something may be due sooner than clock expects
+	// dialled are connections to pods that Run must accept.
 	dialled chan *podConn
 
 	mu         sync.Mutex
@@ -68,7 +68,7 @@ type Runtime struct {
 	followers  map[chan *cri.ContainerEventResponse]struct{}
 }
 
-// New reads what an earlier run left in the directory. Nothing is served before Run.
+// New loads the state that an earlier run left in the directory. Nothing is served before Run.
 func New(cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, fmt.Errorf("simulated runtime: the directory %q is not an absolute path", cfg.Dir)
@@ -101,7 +101,7 @@ func New(cfg Config) (*Runtime, error) {
 	return r, nil
 }
 
-// Endpoint is where Run serves, for runtime.Connect.
+// Endpoint returns the endpoint that Run serves, for runtime.Connect.
 func (r *Runtime) Endpoint() string { return "unix://" + r.socket }
 
 // Run serves until ctx ends.
@@ -110,7 +110,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("simulated runtime: %w", err)
 	}
-	// A call whose caller has gone is still written to the folder.
+	// Handlers complete, and write their state, even if the caller is gone.
 	server := grpc.NewServer(grpc.WaitForHandlers(true), grpc.ChainUnaryInterceptor(r.intercept), grpc.ChainStreamInterceptor(r.interceptStream))
 	cri.RegisterRuntimeServiceServer(server, r)
 	cri.RegisterImageServiceServer(server, r)
@@ -124,14 +124,14 @@ func (r *Runtime) Run(ctx context.Context) error {
 	group.Go(func() error { return r.servePods(ctx) })
 	group.Go(func() error {
 		r.clock(ctx)
-		// Not gracefully: event streams have no end of their own.
+		// Not gracefully: event streams never end by themselves.
 		server.Stop()
 		return nil
 	})
 	return group.Wait()
 }
 
-// clock ends containers when their time has come.
+// clock ends containers when they are due.
 func (r *Runtime) clock(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -154,7 +154,7 @@ func (r *Runtime) clock(ctx context.Context) {
 	}
 }
 
-// rouse makes clock look again.
+// rouse makes clock check again.
 func (r *Runtime) rouse() {
 	select {
 	case r.wake <- struct{}{}:
@@ -180,8 +180,8 @@ func (r *Runtime) interceptStream(server any, stream grpc.ServerStream, info *gr
 	return handler(server, stream)
 }
 
-// socketPath is in dir, or in a folder of this user's among the temporary files when dir's name
-// is too long for a socket. It is the same after a restart.
+// socketPath returns a path in dir, or, if that is too long for a socket, in this user's directory
+// among the temporary files. The path is the same after a restart.
 func socketPath(dir string) (string, error) {
 	path := filepath.Join(dir, "cri.sock")
 	if len(path) <= maxSocketPath {
@@ -189,21 +189,21 @@ func socketPath(dir string) (string, error) {
 	}
 	folder := filepath.Join(os.TempDir(), fmt.Sprintf("garboard-%d", os.Getuid()))
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("making a folder for the socket: %w", err)
+		return "", fmt.Errorf("creating a directory for the socket: %w", err)
 	}
 	info, err := os.Lstat(folder)
 	if err != nil {
-		return "", fmt.Errorf("looking at the folder for the socket: %w", err)
+		return "", fmt.Errorf("reading the directory for the socket: %w", err)
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("the folder %s, for the socket, is not this user's alone: remove it", folder)
+		return "", fmt.Errorf("the directory %s for the socket is not private to this user: remove it", folder)
 	}
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(folder, hex.EncodeToString(sum[:8])+".sock"), nil
 }
 
-// listen opens the socket, in place of one that a killed process left.
+// listen opens the socket and replaces one that a killed process left.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {

@@ -16,17 +16,17 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandbox is one sandbox.
+// sandbox is the state of one sandbox.
 type sandbox struct {
 	ID        string
 	Config    message[*cri.PodSandboxConfig]
 	Ready     bool
 	CreatedAt time.Time
-	// IP is invalid for pods on the host's network and after the stop.
+	// IP is invalid for pods on the host's network and after the sandbox was stopped.
 	IP netip.Addr
 }
 
-// container is one container.
+// container is the state of one container.
 type container struct {
 	ID, SandboxID                    string
 	Config                           message[*cri.ContainerConfig]
@@ -37,16 +37,16 @@ type container struct {
 	Reason, Message                  string
 	// LogPath is absolute; empty when no log is wanted.
 	LogPath string
-	// ExitAt is when it ends by itself, with WillExit; never when zero.
+	// ExitAt is when the container ends by itself, with code WillExit; never when zero.
 	ExitAt   time.Time
 	WillExit int32
 
-	// starting: StartContainer waits for the start delay. Not kept on disk: the start is lost
-	// with the process, as its caller's answer is.
+	// starting: StartContainer is waiting for the start delay. It is not stored on disk: if the
+	// process dies, the start is lost, as is the response to its caller.
 	starting bool
 }
 
-// image is one image that was pulled.
+// image is one pulled image.
 type image struct {
 	Name string // full, with tag or digest
 	ID   string
@@ -54,7 +54,7 @@ type image struct {
 	Size uint64
 }
 
-// message is a protobuf message that is kept as JSON.
+// message is a protobuf message stored as JSON.
 type message[M proto.Message] struct{ M M }
 
 func (m message[M]) MarshalJSON() ([]byte, error) { return protojson.Marshal(m.M) }
@@ -64,11 +64,11 @@ func (m *message[M]) UnmarshalJSON(data []byte) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, m.M)
 }
 
-// store keeps each thing in a file of its own. Files are replaced as a whole; they survive the
-// death of the process, not that of the machine, as running containers do.
+// store keeps each object in its own file and replaces files as a whole. Like running containers,
+// they survive a crash of the process, but not of the machine.
 type store struct{ dir string }
 
-// The folders of the store.
+// The directories of the store.
 const (
 	sandboxFolder   = "sandboxes"
 	containerFolder = "containers"
@@ -82,10 +82,10 @@ func (s store) write(folder, id string, value any) error {
 	}
 	path := s.path(folder, id)
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("keeping the state: %w", err)
+		return fmt.Errorf("writing the state: %w", err)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("keeping the state: %w", err)
+		return fmt.Errorf("writing the state: %w", err)
 	}
 	return nil
 }
@@ -99,11 +99,11 @@ func (s store) remove(folder, id string) error {
 
 func (s store) path(folder, id string) string { return filepath.Join(s.dir, folder, id+".json") }
 
-// read reads everything in a folder. A file that cannot be read is an error that names it.
+// read reads every object in a directory. The error of an unreadable file names the file.
 func read[T any](s store, folder string, each func(*T)) error {
 	dir := filepath.Join(s.dir, folder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the state's folder: %w", err)
+		return fmt.Errorf("creating the state's directory: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -112,7 +112,7 @@ func read[T any](s store, folder string, each func(*T)) error {
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
 		if !strings.HasSuffix(path, ".json") {
-			continue // a replacement that was not finished
+			continue // an unfinished replacement
 		}
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -120,18 +120,18 @@ func read[T any](s store, folder string, each func(*T)) error {
 		}
 		value := new(T)
 		if err := json.Unmarshal(data, value); err != nil {
-			return fmt.Errorf("the state in %s is damaged, remove it to go on without: %w", path, err)
+			return fmt.Errorf("the state in %s is damaged, remove it to continue without it: %w", path, err)
 		}
 		each(value)
 	}
 	return nil
 }
 
-// load reads the store into memory. Containers whose sandbox is not there, because its file was
-// removed, are dropped.
+// load reads the store into memory. It drops containers whose sandbox is missing because its file
+// was removed.
 func (r *Runtime) load() error {
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("making the directory: %w", err)
+		return fmt.Errorf("creating the directory: %w", err)
 	}
 	err := errors.Join(
 		read(r.store, sandboxFolder, func(s *sandbox) {
@@ -157,8 +157,8 @@ func (r *Runtime) load() error {
 	return nil
 }
 
-// addresses hands out the addresses of a range, going round it, so that one that was given back
-// is not used again at once.
+// addresses allocates the addresses of a range in a cycle, so that a released address is not reused
+// at once.
 type addresses struct {
 	prefix netip.Prefix
 	taken  map[netip.Addr]bool
@@ -168,12 +168,12 @@ type addresses struct {
 var errNoAddress = errors.New("no IP addresses available in range")
 
 func (a *addresses) take() (netip.Addr, error) {
-	// The first address is the network's name, the second the bridge's.
+	// The first address is the network's, the second the bridge's.
 	first := a.prefix.Addr().Next().Next()
 	candidate := a.last
 	for range len(a.taken) + 2 {
 		candidate = candidate.Next()
-		// The last address of an IPv4 range is for broadcasts.
+		// The last address of an IPv4 range is the broadcast address.
 		if !candidate.IsValid() || !a.prefix.Contains(candidate.Next()) {
 			candidate = first
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 )
 
-// apiFlags are the flags of the apiserver alone.
+// apiFlags declares the flags that only the apiserver has.
 func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	for _, group := range []struct {
 		name    string
@@ -29,44 +29,44 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 
 func servingFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
-	set.StringVar(&cfg.AdvertiseAddress, "advertise-address", "", "IP address by which pods reach this server, an endpoint of the kubernetes Service; found from --listen when empty")
-	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "further names and addresses by which clients reach the server, for the certificate in --cert-dir")
-	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "folder of certificates, keys and tokens; what is missing is made at the first start")
-	set.StringVar(&cfg.TLSCertFile, "tls-cert-file", "", "PEM file of the serving certificate, read again when it changes; then --cert-dir is only read, and needs no key of the authority. One in --cert-dir when empty")
+	set.StringVar(&cfg.AdvertiseAddress, "advertise-address", "", "IP address by which pods reach this server, an endpoint of the kubernetes Service; when empty, derived from --listen")
+	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "additional names and addresses by which clients reach the server, for the certificate in --cert-dir")
+	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "directory of certificates, keys and tokens; missing files are created at the first start")
+	set.StringVar(&cfg.TLSCertFile, "tls-cert-file", "", "PEM file of the serving certificate, read again when it changes; with it --cert-dir is only read, and needs no CA key. When empty, the certificate in --cert-dir")
 	set.StringVar(&cfg.TLSKeyFile, "tls-private-key-file", "", "PEM file of that certificate's key")
-	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses, or two of different IP families with a comma between")
-	set.DurationVar(&cfg.ShutdownDelay, "shutdown-delay-duration", 0, "for how long, when told to end, requests are still taken while /readyz says no")
-	set.DurationVar(&cfg.ShutdownWatchGrace, "shutdown-watch-termination-grace-period", 5*time.Second, "over how long the watches are ended then, one after the other")
-	set.BoolVar(&cfg.Profiling, "profiling", true, "serve Go's profiles at /debug/pprof/ to those who may read that path")
+	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses, or two of different IP families separated by a comma")
+	set.DurationVar(&cfg.ShutdownDelay, "shutdown-delay-duration", 0, "time, when told to stop, in which requests are still accepted while /readyz already fails")
+	set.DurationVar(&cfg.ShutdownWatchGrace, "shutdown-watch-termination-grace-period", 5*time.Second, "time over which the watches are then ended, one after the other")
+	set.BoolVar(&cfg.Profiling, "profiling", true, "serve Go's profiles at /debug/pprof/ to users who may read that path")
 }
 
 func etcdFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
-	set.StringSliceVar(&cfg.EtcdServers, "etcd-servers", []string{"http://127.0.0.1:2379"}, "etcd's client URLs")
-	set.StringSliceVar(&cfg.EtcdServersOverrides, "etcd-servers-overrides", nil, "etcd clusters of single resources, separated by commas: GROUP/RESOURCE#SERVERS, servers being URLs separated by semicolons; for example /events#https://127.0.0.1:4002")
-	set.StringVar(&cfg.EtcdPrefix, "etcd-prefix", apiserver.DefaultEtcdPrefix, "key below which all objects are")
-	set.StringVar(&cfg.EtcdCAFile, "etcd-cafile", "", "PEM file of the authority that etcd is certified by")
+	set.StringSliceVar(&cfg.EtcdServers, "etcd-servers", []string{"http://127.0.0.1:2379"}, "client URLs of etcd")
+	set.StringSliceVar(&cfg.EtcdServersOverrides, "etcd-servers-overrides", nil, "etcd clusters for single resources, separated by commas: GROUP/RESOURCE#SERVERS, where SERVERS are URLs separated by semicolons; for example /events#https://127.0.0.1:4002")
+	set.StringVar(&cfg.EtcdPrefix, "etcd-prefix", apiserver.DefaultEtcdPrefix, "prefix of the keys of all objects")
+	set.StringVar(&cfg.EtcdCAFile, "etcd-cafile", "", "PEM file of etcd's CA")
 	set.StringVar(&cfg.EtcdCertFile, "etcd-certfile", "", "PEM file of the client certificate for etcd")
 	set.StringVar(&cfg.EtcdKeyFile, "etcd-keyfile", "", "PEM file of that certificate's key")
-	set.DurationVar(&cfg.EtcdCompactionInterval, "etcd-compaction-interval", apiserver.DefaultEtcdCompactionInterval, "for how long etcd keeps what is no more; 0 leaves its compaction to others")
-	set.DurationVar(&cfg.EventTTL, "event-ttl", apiserver.DefaultEventTTL, "how long events are kept")
+	set.DurationVar(&cfg.EtcdCompactionInterval, "etcd-compaction-interval", apiserver.DefaultEtcdCompactionInterval, "time for which etcd keeps old revisions; 0 leaves compaction to others")
+	set.DurationVar(&cfg.EventTTL, "event-ttl", apiserver.DefaultEventTTL, "time for which events are kept")
 }
 
 func busFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
-	unless(set, &cfg.OpenBus, "bus-auth", "have NATS ask the apiservers who its clients are and what they may do; without it whoever reaches NATS reads everything and may forge watch messages")
-	set.DurationVar(&cfg.BusLife, "bus-connection-life", apiserver.DefaultBusLife, "how long a client's connection to NATS lasts before it has to come again, and with it a right that was withdrawn")
-	set.IntVar(&cfg.Log.Replicas, "nats-log-replicas", apiserver.DefaultLogReplicas, "how many NATS servers keep the log of watch messages, which readers of history read; more than 1 needs a cluster of NATS")
-	set.DurationVar(&cfg.Log.MaxAge, "nats-log-max-age", apiserver.DefaultLogMaxAge, "how long that log keeps a message")
-	set.Int64Var(&cfg.Log.MaxBytes, "nats-log-max-bytes", apiserver.DefaultLogMaxBytes, "how many bytes that log has at most, for each etcd cluster; the oldest messages go first")
+	unless(set, &cfg.OpenBus, "bus-auth", "let the apiservers authenticate and authorize the clients of NATS; without it, every client that reaches NATS can read everything and forge watch messages")
+	set.DurationVar(&cfg.BusLife, "bus-connection-life", apiserver.DefaultBusLife, "maximum lifetime of a client's connection to NATS, and so of a right that was revoked")
+	set.IntVar(&cfg.Log.Replicas, "nats-log-replicas", apiserver.DefaultLogReplicas, "replicas of the JetStream log of watch messages, from which history is read; more than 1 needs a NATS cluster")
+	set.DurationVar(&cfg.Log.MaxAge, "nats-log-max-age", apiserver.DefaultLogMaxAge, "time for which that log keeps a message")
+	set.Int64Var(&cfg.Log.MaxBytes, "nats-log-max-bytes", apiserver.DefaultLogMaxBytes, "maximum size of that log in bytes, for each etcd cluster; the oldest messages are dropped first")
 }
 
 func watchFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
-	set.IntVar(&cfg.Window.Events, "watch-window-events", apiserver.DefaultWindowEvents, "how many changes of each resource are remembered, so that informers and watches that were away read only what they missed")
-	set.IntVar(&cfg.Window.Bytes, "watch-window-bytes", apiserver.DefaultWindowBytes, "how many bytes the remembered changes of each resource have at most")
+	set.IntVar(&cfg.Window.Events, "watch-window-events", apiserver.DefaultWindowEvents, "number of changes remembered for each resource, so that informers and watches that were disconnected read only what they missed")
+	set.IntVar(&cfg.Window.Bytes, "watch-window-bytes", apiserver.DefaultWindowBytes, "maximum size in bytes of the remembered changes of each resource")
 }
 
 func admissionFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
-	set.StringSliceVar(&cfg.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins that run beside those that do by default: "+strings.Join(apiserver.AdmissionPlugins(), ", "))
-	set.StringSliceVar(&cfg.DisableAdmissionPlugins, "disable-admission-plugins", nil, "admission plugins that do not run although they do by default")
+	set.StringSliceVar(&cfg.EnableAdmissionPlugins, "enable-admission-plugins", nil, "admission plugins to run in addition to the default ones: "+strings.Join(apiserver.AdmissionPlugins(), ", "))
+	set.StringSliceVar(&cfg.DisableAdmissionPlugins, "disable-admission-plugins", nil, "default admission plugins not to run")
 }
 
 // adminKubeconfig is the administrator's kubeconfig, written when the server is ready.
@@ -74,12 +74,12 @@ type adminKubeconfig struct{ path, server string }
 
 func (k *adminKubeconfig) flags(set *pflag.FlagSet) {
 	daemon.Group(set, "Administrator", func(set *pflag.FlagSet) {
-		set.StringVar(&k.path, "write-kubeconfig", "", "file to write the administrator's kubeconfig to; none when empty")
-		set.StringVar(&k.server, "advertise-url", "", "URL of the API in that kubeconfig; https:// and the listening address when empty")
+		set.StringVar(&k.path, "write-kubeconfig", "", "file to write the administrator's kubeconfig to; when empty, none")
+		set.StringVar(&k.server, "advertise-url", "", "URL of the API in that kubeconfig; when empty, https:// and the listening address")
 	})
 }
 
-// probe says where the server tells whether it is ready.
+// probe returns where the server reports whether it is ready.
 func probe(cfg *apiserver.Config) daemon.Probe {
 	own := cfg.TLSCertFile
 	if own == "" {

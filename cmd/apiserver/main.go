@@ -38,7 +38,7 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// It serves its own health.
+			// The apiserver serves its own health endpoints.
 			return daemon.RunParts(ctx, log, append(parts,
 				daemon.Part{Name: "garbage", Run: daemon.CollectGarbage},
 				daemon.Part{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},

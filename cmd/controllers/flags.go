@@ -12,7 +12,7 @@ func controllerFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 }
 
 func signingFlags(set *pflag.FlagSet, cfg *controllers.Config) {
-	set.StringVar(&cfg.SigningCertFile, "cluster-signing-cert-file", "", "PEM file of the authority that signs approved CertificateSigningRequests, read again when it changes; none is signed when empty")
-	set.StringVar(&cfg.SigningKeyFile, "cluster-signing-key-file", "", "PEM file of that authority's key")
-	set.DurationVar(&cfg.SigningDuration, "cluster-signing-duration", controllers.DefaultSigningDuration, "how long signed certificates are good at most; a request may ask for less")
+	set.StringVar(&cfg.SigningCertFile, "cluster-signing-cert-file", "", "PEM file of the CA that signs approved CertificateSigningRequests, read again when it changes; when empty, none is signed")
+	set.StringVar(&cfg.SigningKeyFile, "cluster-signing-key-file", "", "PEM file of that CA's key")
+	set.DurationVar(&cfg.SigningDuration, "cluster-signing-duration", controllers.DefaultSigningDuration, "maximum validity of signed certificates; a request may ask for less")
 }

@@ -17,12 +17,12 @@ func doctorCommand() *cobra.Command {
 	var kubeconfig, output string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Look at every connection of the plane, and say what to do about what is wrong",
-		Long: `Look at every connection of the plane, and say what to do about what is wrong.
+		Use: "doctor", Short: "Check every connection of the plane, and advise on every problem",
+		Long: `Check every connection of the plane, and advise on every problem.
 
-It asks one apiserver, which asks etcd, NATS, and over NATS all other processes. The exit code is
-0 when all is well, 1 for warnings, 2 for failures. Members of system:masters may do this, and
-whoever may get the nonResourceURL /debug/garboard/status and list leases, nodes and
+The command asks one apiserver, which asks etcd, NATS, and over NATS all other processes. The exit
+code is 0 when all is well, 1 for warnings, 2 for failures. Members of system:masters may run it, and
+users who may get the nonResourceURL /debug/garboard/status and list leases, nodes and
 endpointslices.`,
 		Example: `  garboard doctor
   garboard doctor -o json --timeout 5s`,
@@ -47,13 +47,13 @@ endpointslices.`,
 				return err
 			}
 			if code := findings.ExitCode(); code != 0 {
-				os.Exit(code) // What is wrong has been said.
+				os.Exit(code) // The findings have been printed.
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json; text when empty")
-	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long all questions together may take")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json; when empty, text")
+	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "maximum time for all checks together")
 	return cmd
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/garboard/garboard/libs/pki/deployment"
 )
 
-// initCommand makes what the programs of a deployment know each other by.
+// initCommand returns the command that creates the credentials of a deployment's programs.
 func initCommand() *cobra.Command {
 	var cfg deployment.Config
 	var owners []string
 	var store secretStore
 	cmd := &cobra.Command{
-		Use: "init", Short: "Make the certificates, keys and kubeconfigs of a deployment, a folder for each program",
-		Long: `Make the certificates, keys and kubeconfigs of a deployment, a folder for each program.
+		Use: "init", Short: "Create the certificates, keys and kubeconfigs of a deployment, one directory per program",
+		Long: `Create the certificates, keys and kubeconfigs of a deployment, one directory per program.
 
-It may be run again at any time: what is good is kept, what is missing is made, certificates that
-end within 30 days or lack a name are made anew, and an authority is never replaced. The folder
-ca holds the authorities' keys; no program needs it.`,
+The command may be run again at any time: it keeps valid files, creates missing ones, and replaces
+certificates that end within 30 days or lack a name. It never replaces a CA. The directory ca
+holds the CAs' keys; no program needs it.`,
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := daemon.FromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
@@ -41,27 +41,27 @@ ca holds the authorities' keys; no program needs it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.Dir, "out", "", "folder to make or complete; required without --secrets")
-	flags.StringSliceVar(&owners, "owner", nil, "whose the files are, UID[:GID], or FOLDER=UID[:GID] for one folder, separated by commas; this user's when empty")
-	flags.StringSliceVar(&cfg.APIServerHosts, "apiserver-hosts", nil, "further names and addresses of the API, beside apiserver, gateway, kubernetes and localhost")
-	flags.StringSliceVar(&cfg.EtcdHosts, "etcd-hosts", nil, "further names and addresses of etcd, beside etcd, etcd-1 to etcd-3 and localhost")
-	flags.StringSliceVar(&cfg.NATSHosts, "nats-hosts", nil, "further names and addresses of NATS, beside nats, nats-1 to nats-3 and localhost")
+	flags.StringVar(&cfg.Dir, "out", "", "directory to create or complete; required without --secrets")
+	flags.StringSliceVar(&owners, "owner", nil, "owner of the files, UID[:GID], or FOLDER=UID[:GID] for one directory, separated by commas; when empty, the current user")
+	flags.StringSliceVar(&cfg.APIServerHosts, "apiserver-hosts", nil, "additional names and addresses of the API, besides apiserver, gateway, kubernetes and localhost")
+	flags.StringSliceVar(&cfg.EtcdHosts, "etcd-hosts", nil, "additional names and addresses of etcd, besides etcd, etcd-1 to etcd-3 and localhost")
+	flags.StringSliceVar(&cfg.NATSHosts, "nats-hosts", nil, "additional names and addresses of NATS, besides nats, nats-1 to nats-3 and localhost")
 	flags.StringVar(&cfg.Server, "server", deployment.DefaultServer, "URL of the API in the kubeconfigs of controllers, scheduler and node agents")
 	flags.StringVar(&cfg.AdminServer, "admin-server", deployment.DefaultAdminServer, "URL of the API in the administrator's kubeconfig")
-	flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", deployment.DefaultServiceCIDR, "range of service addresses, as the apiservers have it: the API is reached at the first of them, too")
+	flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", deployment.DefaultServiceCIDR, "range of service addresses, the same as the apiservers': the API is reached at its first address, too")
 	store.flags(flags)
 	return cmd
 }
 
-// parseOwners reads UID[:GID] and FOLDER=UID[:GID].
+// parseOwners parses UID[:GID] and FOLDER=UID[:GID].
 func parseOwners(texts []string) (map[string]pki.Owner, error) {
 	owners := map[string]pki.Owner{}
 	for _, text := range texts {
-		folder, who, named := strings.Cut(text, "=")
+		folder, owner, named := strings.Cut(text, "=")
 		if !named {
-			folder, who = "", text
+			folder, owner = "", text
 		}
-		user, group, both := strings.Cut(who, ":")
+		user, group, both := strings.Cut(owner, ":")
 		if !both {
 			group = user
 		}
@@ -71,7 +71,7 @@ func parseOwners(texts []string) (map[string]pki.Owner, error) {
 			return nil, fmt.Errorf("--owner %q: give UID, UID:GID, FOLDER=UID or FOLDER=UID:GID, in numbers", text)
 		}
 		if _, twice := owners[folder]; twice {
-			return nil, fmt.Errorf("--owner %q: this owner is given twice", text)
+			return nil, fmt.Errorf("--owner %q: the owner is given twice", text)
 		}
 		owners[folder] = pki.Owner{UID: int(uid), GID: int(gid)}
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// secretStore is where `garboard init` keeps all when that is no folder: Secrets of a cluster.
+// secretStore is where `garboard init` stores everything if not in a directory: in Secrets of a
+// cluster.
 type secretStore struct {
 	where      string
 	keysOnly   bool
@@ -26,23 +27,23 @@ type secretStore struct {
 }
 
 func (s *secretStore) flags(set *pflag.FlagSet) {
-	set.StringVar(&s.where, "secrets", "", "NAMESPACE/PREFIX of Secrets that are made or completed in place of folders, PREFIX-apiserver and so on, in the cluster that the pod is in or that --kubeconfig names")
-	set.BoolVar(&s.keysOnly, "secrets-keys-only", false, "only keep what is no certificate, in the Secret PREFIX-keys; somebody else makes the certificates")
+	set.StringVar(&s.where, "secrets", "", "NAMESPACE/PREFIX of Secrets to create or complete in place of directories, PREFIX-apiserver and so on, in the cluster of the pod or of --kubeconfig")
+	set.BoolVar(&s.keysOnly, "secrets-keys-only", false, "store only what is not a certificate, in the Secret PREFIX-keys; certificates are created by other means")
 	set.StringToStringVar(&s.labels, "secrets-labels", nil, "labels of new Secrets, KEY=VALUE,...")
-	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file for --secrets; as kubectl finds it when empty")
+	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file for --secrets; when empty, the one that kubectl uses")
 }
 
-// wanted says whether there is to be no folder.
+// wanted reports whether to use Secrets instead of a directory.
 func (s *secretStore) wanted() bool { return s.where != "" }
 
-// fill makes what is missing, and tells of each Secret in a line.
+// fill creates what is missing and prints one line per Secret.
 func (s *secretStore) fill(ctx context.Context, cfg deployment.Config, out io.Writer) error {
 	namespace, prefix, err := s.place()
 	if err != nil {
 		return err
 	}
 	if cfg.Dir != "" || len(cfg.Owners) > 0 {
-		return errors.New("--out and --owner are about folders, and cannot be together with --secrets")
+		return errors.New("--out and --owner are about directories and cannot be used with --secrets")
 	}
 	config, err := client.LoadConfig(s.kubeconfig)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 )
 
-// kubectlCommand stands for kubectl in the help; main hands over to runKubectl before the
-// command line is read, since kubectl has its own flags, signals and exit codes.
+// kubectlCommand represents kubectl in the help. main calls runKubectl before the command line is
+// parsed, since kubectl has its own flags, signals and exit codes.
 func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kubectl", Short: "kubectl itself, of the release whose API this is",
+		Use: "kubectl", Short: "kubectl itself, of the Kubernetes release whose API the plane serves",
 		DisableFlagParsing: true,
 		Run:                func(_ *cobra.Command, args []string) { runKubectl(args) },
 	}
 }
 
-// runKubectl is kubectl's own main. It ends the process when kubectl fails.
+// runKubectl runs kubectl's own main. It exits the process if kubectl fails.
 func runKubectl(args []string) {
 	// kubectl takes its arguments, and the name for its messages, from os.Args.
 	os.Args = append([]string{"kubectl"}, args...)

@@ -1,7 +1,7 @@
-// Command garboard is the whole plane in one program: `garboard up` runs it, `garboard
-// kubectl` talks to it, `garboard trace` shows what became of a change,
-// `garboard watch` tells each change from NATS, `garboard doctor` says what is wrong, `garboard
-// watchers` who is behind, `garboard snapshot` keeps what is in etcd.
+// Command garboard is the whole plane in one program. `garboard up` runs it, `garboard kubectl`
+// talks to it, and `garboard trace` shows the hops of a change. `garboard watch` streams changes
+// from NATS, `garboard doctor` diagnoses problems, `garboard watchers` shows which informers lag,
+// and `garboard snapshot` saves the content of etcd.
 package main
 
 import (

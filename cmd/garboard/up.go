@@ -32,22 +32,22 @@ func upCommand() *cobra.Command {
 
 func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 	daemon.Group(flags, "Plane", func(flags *pflag.FlagSet) {
-		flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "folder of everything that is kept, and of admin.kubeconfig")
-		flags.StringVar(&cfg.Listen, "listen", "", "address of the API, HOST:PORT; when empty "+standalone.DefaultListen+", and the same port at the address of this machine's default route, by which pods reach it")
-		flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families with a comma between; 10.96.0.0/12 when empty")
-		flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS takes TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; none when empty")
-		flags.StringVar((*string)(&cfg.Transport), "api-transport", "", "what carries the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is away); when empty auto for node agents and http for the others")
+		flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "directory of all persistent data, and of admin.kubeconfig")
+		flags.StringVar(&cfg.Listen, "listen", "", "address of the API, HOST:PORT; when empty, "+standalone.DefaultListen+", and the same port at the address of this machine's default route, by which pods reach it")
+		flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families separated by a comma; when empty, 10.96.0.0/12")
+		flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS accepts TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; when empty, none")
+		flags.StringVar((*string)(&cfg.Transport), "api-transport", "", "transport of the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is unavailable); when empty, auto for node agents and http for the others")
 		daemon.Renamed(flags, "api-carrier", "api-transport")
 	})
 	daemon.Group(flags, "Node", func(flags *pflag.FlagSet) {
 		flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
-		flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "what runs containers: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
+		flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "container runtime: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")
 		flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
-		flags.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beside the safe ones; a name may end in *")
+		flags.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beyond the safe ones; a name may end in *")
 	})
 	daemon.Group(flags, "Simulated runtime", func(flags *pflag.FlagSet) {
-		flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "how long a simulated container takes to start")
-		flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "how long a simulated container runs before it exits; 0 for ever")
-		flags.Int32Var(&cfg.Simulated.ExitCode, "simulated-exit-code", 0, "exit code of a simulated container that exits")
+		flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "time a simulated container takes to start")
+		flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "time after which a simulated container exits; 0 for never")
+		flags.Int32Var(&cfg.Simulated.ExitCode, "simulated-exit-code", 0, "exit code of simulated containers that exit")
 	})
 }

@@ -1,5 +1,5 @@
-// Package flags declares the flags that several commands share, so that they are called the
-// same and say the same everywhere.
+// Package flags declares the flags that several commands share, so that they have the same names
+// and help everywhere.
 package flags
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// BusGroup is the heading of the flags on how NATS is reached.
+// BusGroup is the heading of the flags for the connection to NATS.
 const BusGroup = "NATS"
 
-// tracedHops is how many hops a process remembers.
+// tracedHops is the number of hops that a process remembers.
 const tracedHops = 20_000
 
-// Service is what every service is told.
+// Service holds the settings that every service has.
 type Service struct {
 	name       string
 	version    string
@@ -40,10 +40,10 @@ type Service struct {
 	metrics    *prometheus.Registry
 	hops       *trace.Recorder
 	tracing    tracing
-	end        func() // ends what APIConfig has started; nil for nothing
+	end        func() // stops what APIConfig has started; may be nil
 }
 
-// NewService makes the shared settings of a service that is called name.
+// NewService returns the shared settings of the service called name.
 func NewService(name, version string) *Service {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -51,25 +51,25 @@ func NewService(name, version string) *Service {
 	return &Service{name: name, version: version, metrics: metrics, hops: trace.NewRecorder(tracedHops)}
 }
 
-// Bus declares how NATS is reached, and what is traced on the way.
+// Bus declares the flags for the connection to NATS and for tracing.
 func (s *Service) Bus(flags *pflag.FlagSet) {
 	daemon.Group(flags, BusGroup, s.busFlags)
 	daemon.Group(flags, "Tracing", s.tracing.flags)
 }
 
 func (s *Service) busFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&s.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "NATS servers; any of them will do")
+	flags.StringSliceVar(&s.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "URLs of the NATS servers; the client connects to any one of them")
 	flags.BoolVar(&s.bus.Insecure, "nats-insecure", false,
-		"allow NATS servers of other machines without TLS; tokens and Secrets can then be read on the way")
-	flags.StringVar(&s.bus.User, "nats-user", "", "user at NATS")
-	flags.StringVar(&s.bus.Password, "nats-password", "", "password at NATS; better set by GARBOARD_NATS_PASSWORD")
-	flags.StringVar(&s.bus.CAFile, "nats-ca-file", "", "PEM file of the authority that NATS is certified by")
+		"allow NATS servers on other machines without TLS; tokens and Secrets can then be read in transit")
+	flags.StringVar(&s.bus.User, "nats-user", "", "NATS user name")
+	flags.StringVar(&s.bus.Password, "nats-password", "", "NATS password; preferably set by GARBOARD_NATS_PASSWORD")
+	flags.StringVar(&s.bus.CAFile, "nats-ca-file", "", "PEM file of the CA of the NATS servers")
 	flags.StringVar(&s.bus.CertFile, "nats-cert-file", "", "PEM file of the client certificate for NATS")
 	flags.StringVar(&s.bus.KeyFile, "nats-key-file", "", "PEM file of that certificate's key")
 }
 
-// API declares how the apiserver is reached, by what when that is not given, and where this
-// service's health is asked.
+// API declares the flags for the connection to the apiserver, with by as the default transport, and
+// for the address of this service's health endpoints.
 func (s *Service) API(flags *pflag.FlagSet, by client.Transport, health string) {
 	daemon.Group(flags, "API", func(flags *pflag.FlagSet) { s.apiFlags(flags, by) })
 	daemon.Group(flags, "Health", func(flags *pflag.FlagSet) {
@@ -79,27 +79,27 @@ func (s *Service) API(flags *pflag.FlagSet, by client.Transport, health string) 
 
 func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Transport) {
 	flags.StringVar((*string)(&s.transport), "api-transport", string(by),
-		"what carries calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is away)")
+		"transport of calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is unavailable)")
 	daemon.Renamed(flags, "api-carrier", "api-transport")
-	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	flags.StringSliceVar(&s.apiservers, "apiservers", nil, "https URLs of the apiservers, in place of the kubeconfig's one; when one fails another is used")
+	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
+	flags.StringSliceVar(&s.apiservers, "apiservers", nil, "https URLs of the apiservers, in place of the one in the kubeconfig; when one fails, another is used")
 }
 
-// Probe says where the service tells whether it is ready.
+// Probe returns where the service reports whether it is ready.
 func (s *Service) Probe() daemon.Probe { return daemon.Probe{Address: s.health} }
 
-// Transport is what carries calls to the apiserver.
+// Transport returns the transport of calls to the apiserver.
 func (s *Service) Transport() client.Transport { return s.transport }
 
-// BusConfig is how NATS is reached.
+// BusConfig returns the configuration of the connection to NATS.
 func (s *Service) BusConfig(log *slog.Logger) bus.Config {
 	config := s.bus
 	config.Name, config.Logger, config.Registerer = s.name, log, s.metrics
 	return config
 }
 
-// APIConfig is how the apiserver is reached; of several, whichever works. What asks them whether
-// they do ends with Run.
+// APIConfig returns the configuration of the connection to the apiserver; of several, to any that
+// works. Run stops the probing of several.
 func (s *Service) APIConfig(log *slog.Logger) (*rest.Config, error) {
 	config, err := client.LoadConfig(s.kubeconfig)
 	if err != nil {
@@ -114,10 +114,10 @@ func (s *Service) APIConfig(log *slog.Logger) (*rest.Config, error) {
 	return config, err
 }
 
-// APIServers are the apiservers' URLs, for a service that finds its own way to them.
+// APIServers returns the apiservers' URLs, for a service that selects among them itself.
 func (s *Service) APIServers() []string { return s.apiservers }
 
-// showCertificates has the metrics show when the service's own certificates end.
+// showCertificates adds the expiry of the service's own certificates to the metrics.
 func (s *Service) showCertificates(api *rest.Config) {
 	kubeconfig := s.kubeconfig
 	if kubeconfig == "" {
@@ -127,19 +127,19 @@ func (s *Service) showCertificates(api *rest.Config) {
 	metric.Register(s.metrics, metric.Certificates(map[string][]byte{kubeconfig: pem}, api.CAFile, api.CertFile, s.bus.CAFile, s.bus.CertFile))
 }
 
-// Metrics is the registry that /metrics shows.
+// Metrics returns the registry that /metrics exposes.
 func (s *Service) Metrics() *prometheus.Registry { return s.metrics }
 
-// Trace is where the service's hops go.
+// Trace returns the recorder of the service's hops.
 func (s *Service) Trace() *trace.Recorder { return s.hops }
 
-// Runner is the door of a service.
+// Runner is a service.
 type Runner interface {
 	// Run runs the service until ctx ends.
 	Run(ctx context.Context) error
-	// Ready says why the service is not ready; nil when it is.
+	// Ready returns the reason why the service is not ready; nil when it is.
 	Ready(ctx context.Context) error
-	// Watchers says what the service follows, and how far it is behind.
+	// Watchers returns what the service watches and how far it lags.
 	Watchers() []watcher.Status
 }
 
@@ -159,7 +159,7 @@ func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) err
 	return nil
 }
 
-// diagnostics is what the service shows of itself.
+// diagnostics returns the server of the service's health, metrics and watchers.
 func (s *Service) diagnostics(service Runner) *daemon.Health {
 	return &daemon.Health{
 		Address: s.health, Gatherer: s.metrics, Check: service.Ready,

@@ -13,26 +13,26 @@ import (
 	"github.com/garboard/garboard/libs/trace/spans"
 )
 
-// tracing says where spans go; nowhere when endpoint is empty.
+// tracing configures the export of spans; nothing is exported when endpoint is empty.
 type tracing struct {
 	endpoint   string
 	perMillion int
 }
 
 func (t *tracing) flags(flags *pflag.FlagSet) {
-	flags.StringVar(&t.endpoint, "tracing-endpoint", "", "URL of an OpenTelemetry collector that takes OTLP over gRPC, http://HOST:4317 or https://HOST:4317; nothing is traced when empty")
-	flags.IntVar(&t.perMillion, "tracing-sampling-rate-per-million", 0, "how many of a million requests begin a trace; those that the plane's own services or its administrators send with a trace are always in it")
+	flags.StringVar(&t.endpoint, "tracing-endpoint", "", "URL of an OpenTelemetry collector that accepts OTLP over gRPC, http://HOST:4317 or https://HOST:4317; when empty, nothing is traced")
+	flags.IntVar(&t.perMillion, "tracing-sampling-rate-per-million", 0, "number of requests in a million that start a trace; requests that the plane's own services or its administrators send with a trace always join it")
 }
 
-// Tracing begins to trace: it has what Trace records made spans, by a part of the process that is
-// to end last. No part if nothing is traced.
+// Tracing starts tracing: it exports the hops that Trace records as spans. It returns the part of
+// the process that does so and must end last; no part if nothing is traced.
 func (s *Service) Tracing(ctx context.Context, log *slog.Logger) ([]daemon.Part, error) {
 	t := s.tracing
 	if t.endpoint == "" {
 		return nil, nil
 	}
 	if u, err := url.Parse(t.endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, fmt.Errorf("--tracing-endpoint %q is no URL like http://HOST:4317", t.endpoint)
+		return nil, fmt.Errorf("--tracing-endpoint %q is not a URL like http://HOST:4317", t.endpoint)
 	}
 	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(t.endpoint))
 	if err != nil {

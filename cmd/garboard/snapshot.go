@@ -16,11 +16,11 @@ import (
 
 func snapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "snapshot", Short: "Keep what is in etcd in a file, and look into such a file",
-		Long: `Keep what is in etcd in a file, and look into such a file.
+		Use: "snapshot", Short: "Save the content of etcd to a file, and inspect such a file",
+		Long: `Save the content of etcd to a file, and inspect such a file.
 
-A snapshot holds everything that is in the API, Secrets included. docs/operate/restore.md says
-how etcd is restored from it.`,
+A snapshot holds everything in the API, Secrets included. docs/operate/restore.md describes how to
+restore etcd from it.`,
 	}
 	cmd.AddCommand(snapshotSaveCommand(), snapshotStatusCommand())
 	return cmd
@@ -33,9 +33,9 @@ func snapshotSaveCommand() *cobra.Command {
 		Use: "save FILE", Short: "Get a snapshot of etcd from an apiserver",
 		Long: `Get a snapshot of etcd from an apiserver, without a connection to etcd.
 
-FILE is replaced when all of the snapshot has come and its hash is the one that etcd computed; if
-anything fails it stays what it was. Members of system:masters may do this, and whoever is
-granted the verb get on the nonResourceURL /admin/garboard/snapshot.`,
+FILE is replaced once the whole snapshot has arrived and its hash matches the one that etcd
+computed; if anything fails, FILE stays unchanged. Members of system:masters may run this command,
+and users who may use the verb get on the nonResourceURL /admin/garboard/snapshot.`,
 		Example: `  garboard snapshot save backup.db
   garboard snapshot save events.db --etcd events`,
 		Args: cobra.ExactArgs(1),
@@ -45,7 +45,7 @@ granted the verb get on the nonResourceURL /admin/garboard/snapshot.`,
 				return err
 			}
 			p := newProgress(cmd.ErrOrStderr())
-			opts.Progress = p.tell
+			opts.Progress = p.report
 			saved, err := snapshotfile.Save(cmd.Context(), config, args[0], opts)
 			p.end()
 			if err != nil {
@@ -54,34 +54,34 @@ granted the verb get on the nonResourceURL /admin/garboard/snapshot.`,
 			out := cmd.OutOrStdout()
 			_, _ = fmt.Fprintf(out, "Saved etcd %q in %s in %v; its hash is right.\n", saved.Etcd, args[0], saved.Took.Round(time.Millisecond))
 			if len(saved.Others) > 0 {
-				_, _ = fmt.Fprintf(out, "Not in it: what is in etcd %s; save that too, with --etcd.\n", strings.Join(saved.Others, ", "))
+				_, _ = fmt.Fprintf(out, "It does not include etcd %s; save that too, with --etcd.\n", strings.Join(saved.Others, ", "))
 			}
-			return tellInfo(out, saved.Info, "")
+			return writeInfo(out, saved.Info, "")
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	cmd.Flags().StringVar(&opts.Etcd, "etcd", "", "the etcd cluster: main, or the resource that has one of its own (--etcd-servers-overrides); main when empty")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
+	cmd.Flags().StringVar(&opts.Etcd, "etcd", "", "the etcd cluster: main, or a resource with its own cluster (--etcd-servers-overrides); when empty, main")
 	return cmd
 }
 
 func snapshotStatusCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "status FILE", Short: "Verify a snapshot and say what is in it",
+		Use: "status FILE", Short: "Verify a snapshot and describe its content",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := snapshotfile.Look(args[0])
 			if err != nil {
 				return err
 			}
-			return tellInfo(cmd.OutOrStdout(), info, output)
+			return writeInfo(cmd.OutOrStdout(), info, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or a table when empty")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json; when empty, a table")
 	return cmd
 }
 
-func tellInfo(w io.Writer, info snapshotfile.Info, output string) error {
+func writeInfo(w io.Writer, info snapshotfile.Info, output string) error {
 	switch output {
 	case "":
 		_, err := fmt.Fprintf(w, "REVISION\tTOTAL KEYS\tSIZE\tSHA-256\n%d\t%d\t%s\t%s\n", info.Revision, info.TotalKeys, bytesText(info.Size), info.SHA256)
@@ -92,7 +92,7 @@ func tellInfo(w io.Writer, info snapshotfile.Info, output string) error {
 	return fmt.Errorf("--output %q: give json, or nothing for a table", output)
 }
 
-// bytesText is a number of bytes for a person.
+// bytesText formats a number of bytes for people.
 func bytesText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	value := float64(n)
@@ -107,13 +107,13 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[unit])
 }
 
-// How often progress is told: on a terminal, in one line, and elsewhere, in lines.
+// The intervals of progress reports: live in one line on a terminal, else in separate lines.
 const (
 	progressLive  = 200 * time.Millisecond
 	progressLines = 5 * time.Second
 )
 
-// progress tells a person how far a transfer is.
+// progress reports the progress of a transfer to a person.
 type progress struct {
 	to    io.Writer
 	live  bool
@@ -127,7 +127,7 @@ func newProgress(to io.Writer) *progress {
 	return &progress{to: to, live: isTerminal(to), began: now, last: now}
 }
 
-// isTerminal says whether a person reads what is written there.
+// isTerminal reports whether output goes to a terminal.
 func isTerminal(to io.Writer) bool {
 	file, ok := to.(*os.File)
 	if !ok {
@@ -137,7 +137,7 @@ func isTerminal(to io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func (p *progress) tell(bytes, about int64) {
+func (p *progress) report(bytes, about int64) {
 	every := progressLines
 	if p.live {
 		every = progressLive
@@ -159,7 +159,7 @@ func (p *progress) tell(bytes, about int64) {
 	}
 }
 
-// end makes room for what is said next.
+// end clears the live line for the next output.
 func (p *progress) end() {
 	if p.live && p.shown {
 		_, _ = fmt.Fprint(p.to, "\r\x1b[K")

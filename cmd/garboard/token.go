@@ -30,16 +30,17 @@ func tokenCommand() *cobra.Command {
 		Use: "token", Short: "Manage the bootstrap tokens by which nodes join",
 		Long: `Manage the bootstrap tokens by which nodes join.
 
-A token has the form [a-z0-9]{6}.[a-z0-9]{16}: a public ID, and a secret. It is a Secret named
-bootstrap-token-ID in the namespace kube-system, as kubeadm's are. docs/operate/join.md says how
-a node joins.`,
+A token has the form [a-z0-9]{6}.[a-z0-9]{16}: a public ID and a secret. It is stored in a Secret
+named bootstrap-token-ID in the namespace kube-system, like kubeadm's. docs/operate/join.md
+describes how a node joins.`,
 	}
-	cmd.PersistentFlags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
+	cmd.PersistentFlags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
 	cmd.AddCommand(tokenCreateCommand(&kubeconfig), tokenListCommand(&kubeconfig), tokenDeleteCommand(&kubeconfig), tokenGenerateCommand())
 	return cmd
 }
 
-// connect makes a client from a kubeconfig, and sets what the command line left to the environment.
+// connect returns a client from a kubeconfig, after setting flags that the command line omits from
+// the environment.
 func connect(cmd *cobra.Command, kubeconfig *string) (*rest.Config, client.Interface, error) {
 	if err := daemon.FromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
 		return nil, nil, err
@@ -52,7 +53,7 @@ func connect(cmd *cobra.Command, kubeconfig *string) (*rest.Config, client.Inter
 	return config, api, err
 }
 
-// tokenCreate is what `token create` is told.
+// tokenCreate holds the arguments of `token create`.
 type tokenCreate struct {
 	token             jointoken.Token
 	file              string
@@ -69,8 +70,8 @@ func tokenCreateCommand(kubeconfig *string) *cobra.Command {
 		Use: "create [TOKEN]", Short: "Create a bootstrap token, and let nodes join with it",
 		Long: `Create a bootstrap token, and let nodes join with it.
 
-Without TOKEN and --token-file a new one is made. One that is there is kept and its end put off.
-The ClusterRoleBindings are made by which nodes with a token of the group
+Without TOKEN and --token-file a new token is generated. An existing token is kept and its expiry
+extended. The command also creates the ClusterRoleBindings by which nodes with a token of the group
 ` + jointoken.DefaultGroup + ` get and renew their certificates: kubeadm:kubelet-bootstrap,
 kubeadm:node-autoapprove-bootstrap and kubeadm:node-autoapprove-certificate-rotation.`,
 		Example: `  garboard token create
@@ -87,15 +88,15 @@ kubeadm:node-autoapprove-bootstrap and kubeadm:node-autoapprove-certificate-rota
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&c.ttl, "ttl", jointoken.DefaultTTL, "how long the token is good (e.g. 1s, 2m, 3h); 0 for ever")
-	flags.StringVar(&c.token.Description, "description", "", "what the token is for, for people")
-	flags.StringSliceVar(&c.token.Usages, "usages", jointoken.Usages(), "what the token can be used for")
-	flags.StringSliceVar(&c.token.Groups, "groups", []string{jointoken.DefaultGroup}, "further groups of who shows the token, which begin with system:bootstrappers:")
-	flags.StringVar(&c.file, "token-file", "", "file that holds the token")
+	flags.DurationVar(&c.ttl, "ttl", jointoken.DefaultTTL, "validity of the token (e.g. 1s, 2m, 3h); 0 for no expiry")
+	flags.StringVar(&c.token.Description, "description", "", "human-readable description of the token's purpose")
+	flags.StringSliceVar(&c.token.Usages, "usages", jointoken.Usages(), "permitted uses of the token")
+	flags.StringSliceVar(&c.token.Groups, "groups", []string{jointoken.DefaultGroup}, "additional groups of the token's user, which begin with system:bootstrappers:")
+	flags.StringVar(&c.file, "token-file", "", "file with the token")
 	flags.StringVar(&c.bootstrap, "bootstrap-kubeconfig", "", "file to write a bootstrap kubeconfig with the token to, for node agents")
-	flags.BoolVar(&c.printJoin, "print-join-command", false, "print the command that has a machine join, instead of the token alone")
-	flags.StringVar(&c.server, "server", "", "URL of the API for nodes; that of the kubeconfig when empty")
-	flags.StringSliceVar(&c.natsServers, "nats-servers", nil, "NATS servers for nodes, in that command; port 4222 of the API's host when empty")
+	flags.BoolVar(&c.printJoin, "print-join-command", false, "print the command that makes a machine join, instead of the token alone")
+	flags.StringVar(&c.server, "server", "", "URL of the API for nodes; when empty, that of the kubeconfig")
+	flags.StringSliceVar(&c.natsServers, "nats-servers", nil, "NATS servers for nodes, in that command; when empty, port 4222 of the API's host")
 	c.renewal.flags(flags)
 	return cmd
 }
@@ -110,7 +111,7 @@ func (c *tokenCreate) run(ctx context.Context, out, problems io.Writer, config *
 	return c.create(ctx, out, config, api, args)
 }
 
-// create has one token count.
+// create creates or extends one token and distributes it.
 func (c *tokenCreate) create(ctx context.Context, out io.Writer, config *rest.Config, api client.Interface, args []string) error {
 	if err := c.choose(args, time.Now()); err != nil {
 		return err
@@ -137,13 +138,13 @@ func (c *tokenCreate) create(ctx context.Context, out io.Writer, config *rest.Co
 	if err := c.retireToken(ctx, api); err != nil {
 		return err
 	}
-	// Who has the file needs no copy of it in a log.
+	// A user who has the file needs no copy of the token in a log.
 	switch {
 	case c.printJoin:
 	case c.file != "":
-		text = fmt.Sprintf("bootstrap token %q of %s counts", c.token.ID, c.file)
+		text = fmt.Sprintf("bootstrap token %q from %s is valid", c.token.ID, c.file)
 	case c.renewal.every > 0 || c.renewal.secret != "":
-		text = fmt.Sprintf("bootstrap token %q counts until %s", c.token.ID, c.token.Expires.UTC().Format(time.RFC3339))
+		text = fmt.Sprintf("bootstrap token %q is valid until %s", c.token.ID, c.token.Expires.UTC().Format(time.RFC3339))
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err
@@ -152,12 +153,12 @@ func (c *tokenCreate) create(ctx context.Context, out io.Writer, config *rest.Co
 // kept reports whether the bootstrap kubeconfig is written somewhere.
 func (c *tokenCreate) kept() bool { return c.bootstrap != "" || c.renewal.secret != "" }
 
-// choose says which token it is, and what it is for.
+// choose determines the token and its properties.
 func (c *tokenCreate) choose(args []string, now time.Time) error {
 	token := jointoken.Generate()
 	switch {
 	case len(args) > 0 && c.file != "":
-		return errors.New("give a token or --token-file, not both")
+		return errors.New("give either a token or --token-file, not both")
 	case len(args) > 0 || c.file != "":
 		text := ""
 		if c.file != "" {
@@ -177,7 +178,7 @@ func (c *tokenCreate) choose(args []string, now time.Time) error {
 	}
 	c.token.ID, c.token.Secret = token.ID, token.Secret
 	if c.ttl < 0 {
-		return fmt.Errorf("--ttl %v: give a time that is not past, or 0 for ever", c.ttl)
+		return fmt.Errorf("--ttl %v: must not be negative; 0 means no expiry", c.ttl)
 	}
 	if c.ttl > 0 {
 		c.token.Expires = now.Add(c.ttl)
@@ -185,14 +186,14 @@ func (c *tokenCreate) choose(args []string, now time.Time) error {
 	return c.token.Check()
 }
 
-// kubeconfig is a bootstrap kubeconfig with the token, for nodes.
+// kubeconfig returns a bootstrap kubeconfig with the token, for nodes.
 func (c *tokenCreate) kubeconfig(config *rest.Config) ([]byte, error) {
 	config = rest.CopyConfig(config)
 	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, fmt.Errorf("reading the certificate of the plane's authority: %w", err)
+		return nil, fmt.Errorf("reading the plane's CA certificate: %w", err)
 	}
 	if len(config.CAData) == 0 {
-		return nil, errors.New("the kubeconfig has no certificate of the plane's authority, by which nodes could know the apiserver")
+		return nil, errors.New("the kubeconfig has no CA certificate by which nodes could verify the apiserver")
 	}
 	if c.server == "" {
 		c.server = config.Host
@@ -200,7 +201,8 @@ func (c *tokenCreate) kubeconfig(config *rest.Config) ([]byte, error) {
 	return pki.Kubeconfig{Server: c.server, CA: config.CAData, Token: c.token.String()}.Encode()
 }
 
-// command is what has a machine join: it writes the bootstrap kubeconfig and starts the agent.
+// command returns the command that makes a machine join: it writes the bootstrap kubeconfig and
+// starts the agent.
 func (c *tokenCreate) command(kubeconfig []byte) string {
 	servers := c.natsServers
 	if len(servers) == 0 {

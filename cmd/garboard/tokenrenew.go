@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// retryRenewal is how long it takes until a renewal that has failed is tried again, maxFailures how
-	// often in a row it may fail, and renewalTimeout how long one may take.
+	// retryRenewal is the delay before a failed renewal is retried, maxFailures the number of
+	// consecutive failures that ends the program, and renewalTimeout the limit of one renewal.
 	retryRenewal   = 15 * time.Second
 	maxFailures    = 8
 	renewalTimeout = time.Minute
@@ -32,7 +32,7 @@ const (
 	bootstrapKey = "bootstrap-kubeconfig"
 )
 
-// tokenRenewal has new tokens take the place of old ones.
+// tokenRenewal replaces old tokens by new ones.
 type tokenRenewal struct {
 	every  time.Duration
 	retire string
@@ -40,29 +40,30 @@ type tokenRenewal struct {
 }
 
 func (r *tokenRenewal) flags(set *pflag.FlagSet) {
-	set.DurationVar(&r.every, "renew-every", 0, "create another token in place of the last one whenever so much time has passed, until this program is told to end; less than half of --ttl. 0 for once")
-	set.StringVar(&r.secret, "bootstrap-secret", "", "NAMESPACE/NAME of a Secret, in the cluster that this pod runs in, that gets the bootstrap kubeconfig")
-	set.StringVar(&r.retire, "retire-token-file", "", "file with a token that is deleted when the new one counts; nothing is done if there is no such file, or no such token")
+	set.DurationVar(&r.every, "renew-every", 0, "interval at which to create another token in place of the last one, until this program is told to stop; at most half of --ttl. 0 creates one token")
+	set.StringVar(&r.secret, "bootstrap-secret", "", "NAMESPACE/NAME of a Secret, in the cluster that this pod runs in, to write the bootstrap kubeconfig to")
+	set.StringVar(&r.retire, "retire-token-file", "", "file with a token to delete once the new one is valid; a missing file or token is ignored")
 }
 
-// check names what is wrong with the flags.
+// check returns an error about the first invalid flag.
 func (r *tokenRenewal) check(c *tokenCreate, args []string) error {
 	namespace, name, both := strings.Cut(r.secret, "/")
 	switch {
 	case r.every < 0:
-		return fmt.Errorf("--renew-every %v: give a time that is not negative", r.every)
+		return fmt.Errorf("--renew-every %v: must not be negative", r.every)
 	case r.every > 0 && (c.file != "" || len(args) > 0):
 		return errors.New("--renew-every creates new tokens: give neither TOKEN nor --token-file")
 	case r.every > 0 && (c.ttl == 0 || r.every > c.ttl/2):
-		return fmt.Errorf("--renew-every %v: nodes need time to see the next token; give half of --ttl %v or less", r.every, c.ttl)
+		return fmt.Errorf("--renew-every %v: must be at most half of --ttl %v: nodes need time to see the next token", r.every, c.ttl)
 	case r.secret != "" && (!both || namespace == "" || name == "" || strings.Contains(name, "/")):
 		return fmt.Errorf("--bootstrap-secret %q: give NAMESPACE/NAME", r.secret)
 	}
 	return nil
 }
 
-// renew creates tokens until ctx ends. A renewal that fails is told, and tried again; when that does not
-// help for long it is an error: who starts this again may give it another network.
+// renew creates tokens until ctx ends. It reports a failed renewal and retries it. After
+// maxFailures consecutive failures it returns the error: a restart may give this program another
+// network.
 func (c *tokenCreate) renew(ctx context.Context, out, problems io.Writer, config *rest.Config, api client.Interface) error {
 	for failures := 0; ; {
 		next := c.renewal.every
@@ -93,10 +94,10 @@ func (c *tokenCreate) once(ctx context.Context, out io.Writer, config *rest.Conf
 	return one.create(ctx, out, config, api, nil)
 }
 
-// keep writes the bootstrap kubeconfig to wherever it is wanted.
+// keep writes the bootstrap kubeconfig to the configured file and Secret.
 func (c *tokenCreate) keep(ctx context.Context, kubeconfig []byte) error {
 	if c.bootstrap != "" {
-		// At once: nodes may be reading it.
+		// Write replaces the file atomically, since nodes may be reading it.
 		if err := (pki.Files{}).Write(c.bootstrap, kubeconfig, pki.Secret); err != nil {
 			return fmt.Errorf("writing the bootstrap kubeconfig: %w", err)
 		}
@@ -104,7 +105,7 @@ func (c *tokenCreate) keep(ctx context.Context, kubeconfig []byte) error {
 	if c.renewal.secret == "" {
 		return nil
 	}
-	// Not the plane's kubeconfig: the Secret is where this program runs.
+	// Not the plane's kubeconfig: the Secret is in the cluster in which this program runs.
 	config, err := client.LoadConfig("")
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (c *tokenCreate) keep(ctx context.Context, kubeconfig []byte) error {
 	return keepSecret(ctx, cluster, c.renewal.secret, kubeconfig)
 }
 
-// keepSecret has a Secret hold the bootstrap kubeconfig.
+// keepSecret stores the bootstrap kubeconfig in a Secret.
 func keepSecret(ctx context.Context, cluster client.Interface, where string, kubeconfig []byte) error {
 	namespace, name, _ := strings.Cut(where, "/")
 	secrets := client.Of[*corev1.Secret](cluster)
@@ -140,7 +141,7 @@ func keepSecret(ctx context.Context, cluster client.Interface, where string, kub
 	return nil
 }
 
-// retireToken deletes the token that a file holds.
+// retireToken deletes the token in a file.
 func (c *tokenCreate) retireToken(ctx context.Context, api client.Interface) error {
 	if c.renewal.retire == "" {
 		return nil
@@ -150,11 +151,11 @@ func (c *tokenCreate) retireToken(ctx context.Context, api client.Interface) err
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the token that is to be deleted: %w", err)
+		return fmt.Errorf("reading the token to delete: %w", err)
 	}
 	token, err := jointoken.Parse(strings.TrimSpace(string(data)))
 	if err != nil {
-		return fmt.Errorf("reading the token that is to be deleted from %s: %w", c.renewal.retire, err)
+		return fmt.Errorf("reading the token to delete from %s: %w", c.renewal.retire, err)
 	}
 	if err := jointoken.Delete(ctx, api, token.ID); err != nil && !apierrors.IsNotFound(err) {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// maxTrace bounds what the apiserver may answer: far more than its recorder holds.
+// maxTrace bounds the apiserver's response in bytes: far more than its recorder holds.
 const maxTrace = 64 << 20
 
 func traceCommand() *cobra.Command {
@@ -43,8 +43,8 @@ func traceCommand() *cobra.Command {
 			return traceDeployment(cmd.Context(), cmd.OutOrStdout(), config, namespace, args[1])
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace; the kubeconfig's when empty")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace; when empty, the kubeconfig's")
 	return cmd
 }
 
@@ -60,14 +60,14 @@ func traceDeployment(ctx context.Context, w io.Writer, config *rest.Config, name
 	if err != nil {
 		return err
 	}
-	// The ReplicaSets and Pods of a Deployment, those that are gone too, bear its name.
+	// The ReplicaSets and Pods of a Deployment, deleted ones too, bear its name.
 	return trace.Tell(hops, trace.Ref{Resource: "deployments", Namespace: namespace, Name: name}, func(ref trace.Ref) bool {
 		return ref.Namespace == namespace && (ref.Resource == "replicasets" || ref.Resource == "pods") && generated(ref.Name, name)
 	}).Write(w)
 }
 
-// generated says whether name is what controllers make of a Deployment's: its name, the hash
-// of the template, and for a pod five letters more.
+// generated reports whether name is one that controllers derive from a Deployment's: its name, the
+// hash of the template, and for a pod five more letters.
 func generated(name, deployment string) bool {
 	rest, ok := strings.CutPrefix(name, deployment+"-")
 	return ok && rest != "" && strings.Count(rest, "-") <= 1
@@ -76,7 +76,7 @@ func generated(name, deployment string) bool {
 func fetchHops(ctx context.Context, config *rest.Config) ([]trace.Hop, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making an HTTP client: %w", err)
+		return nil, fmt.Errorf("creating an HTTP client: %w", err)
 	}
 	url := strings.TrimSuffix(config.Host, "/") + "/debug/garboard/trace"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -93,7 +93,7 @@ func fetchHops(ctx context.Context, config *rest.Config) ([]trace.Hop, error) {
 		return nil, fmt.Errorf("reading the hops: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the apiserver does not tell its hops: %s: %s", res.Status, strings.TrimSpace(string(body)))
+		return nil, fmt.Errorf("the apiserver does not return its hops: %s: %s", res.Status, strings.TrimSpace(string(body)))
 	}
 	var hops []trace.Hop
 	if err := json.Unmarshal(body, &hops); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// watcher is what `garboard watch` was told.
+// watcher holds the arguments of `garboard watch`.
 type watcher struct {
 	kubeconfig, namespace, node    string
 	output, since                  string
@@ -35,15 +35,15 @@ func watchCommand() *cobra.Command {
 	var w watcher
 	var level string
 	cmd := &cobra.Command{
-		Use: "watch RESOURCE [NAME]", Short: "Tell each change of a resource, from NATS, as JSON lines or protobuf",
-		Long: `Tell each change of a resource, once and in order, as it comes over NATS.
+		Use: "watch RESOURCE [NAME]", Short: "Stream the changes of a resource from NATS, as JSON lines or protobuf",
+		Long: `Stream each change of a resource, once and in order, as it arrives over NATS.
 
-A change that came several times while messages were lost is told once, with its newest state
-("origin":"answer"); what nobody can tell any more is a line of type GAP. docs/explanation/fabric.md
-explains the messages.
+Changes whose messages were lost are reported once per object, with its newest state
+("origin":"answer"); changes that can no longer be determined are reported by a line of type GAP.
+docs/explanation/fabric.md explains the messages.
 
-NATS is shown what the kubeconfig has for the apiserver: its token, or its client certificate
-if the server's URL begins with tls://, where the kubeconfig's authority is trusted too.`,
+The command presents the kubeconfig's credential for the apiserver to NATS: its token, or its client
+certificate if the server's URL begins with tls://. In that case it also trusts the kubeconfig's CA.`,
 		Example: `  garboard watch pods -A
   garboard watch deployments.apps -n default nginx --since 10m
   garboard watch pods -A --node node-1 --nats-servers tls://127.0.0.1:4222 -o proto`,
@@ -83,28 +83,28 @@ if the server's URL begins with tls://, where the kubeconfig's authority is trus
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	flags.StringVarP(&w.namespace, "namespace", "n", "", "namespace; the kubeconfig's when empty")
+	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
+	flags.StringVarP(&w.namespace, "namespace", "n", "", "namespace; when empty, the kubeconfig's")
 	flags.BoolVarP(&w.all, "all-namespaces", "A", false, "all namespaces")
-	flags.StringVar(&w.node, "node", "", "only pods on this node, what leaves it being of type LEFT; ~ for those on none")
-	flags.StringVarP(&w.output, "output", "o", "json", "json (a line for each change) or proto (garboard.watch.v1.Message, each with its length before it)")
-	flags.StringVar(&w.since, "since", "", "begin in the past, as far as the log goes back: a duration (10m), a time (2026-01-02T15:04:05Z), a revision (after it), or all")
-	flags.BoolVar(&w.objects, "objects", false, "begin with the objects that are there")
-	flags.BoolVar(&w.resolve, "resolve", false, "ask for bodies that messages leave out: of Secrets, and of large objects")
-	flags.BoolVar(&w.history, "no-follow", false, "end where what happens from now on would begin")
-	flags.StringSliceVar(&w.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "NATS servers; any of them will do")
-	flags.BoolVar(&w.bus.Insecure, "nats-insecure", false, "allow NATS servers of other machines without TLS; what is shown to them and told by them can then be read on the way")
-	flags.StringVar(&w.bus.Token, "nats-token", "", "bearer token to show to NATS in place of the kubeconfig's; better set by GARBOARD_NATS_TOKEN")
-	flags.StringVar(&w.bus.User, "nats-user", "", "user at NATS, if NATS itself knows him")
-	flags.StringVar(&w.bus.Password, "nats-password", "", "password at NATS; better set by GARBOARD_NATS_PASSWORD")
-	flags.StringVar(&w.bus.CAFile, "nats-ca-file", "", "PEM file of the authority that NATS is certified by; the kubeconfig's when empty and the URL begins with tls://")
+	flags.StringVar(&w.node, "node", "", "only pods on this node, where pods that leave it have type LEFT; ~ for pods without a node")
+	flags.StringVarP(&w.output, "output", "o", "json", "json (a line for each change) or proto (garboard.watch.v1.Message, each prefixed by its length)")
+	flags.StringVar(&w.since, "since", "", "start in the past, as far back as the log reaches: a duration (10m), a time (2026-01-02T15:04:05Z), a revision (after it), or all")
+	flags.BoolVar(&w.objects, "objects", false, "start with the existing objects")
+	flags.BoolVar(&w.resolve, "resolve", false, "request bodies that messages omit: those of Secrets and of large objects")
+	flags.BoolVar(&w.history, "no-follow", false, "end where live changes would begin")
+	flags.StringSliceVar(&w.bus.URLs, "nats-servers", []string{"nats://127.0.0.1:4222"}, "URLs of the NATS servers; the client connects to any one of them")
+	flags.BoolVar(&w.bus.Insecure, "nats-insecure", false, "allow NATS servers on other machines without TLS; credentials and changes can then be read in transit")
+	flags.StringVar(&w.bus.Token, "nats-token", "", "bearer token to present to NATS in place of the kubeconfig's; preferably set by GARBOARD_NATS_TOKEN")
+	flags.StringVar(&w.bus.User, "nats-user", "", "NATS user name, for users that NATS itself defines")
+	flags.StringVar(&w.bus.Password, "nats-password", "", "NATS password; preferably set by GARBOARD_NATS_PASSWORD")
+	flags.StringVar(&w.bus.CAFile, "nats-ca-file", "", "PEM file of the CA of the NATS servers; when empty and the URL begins with tls://, the kubeconfig's")
 	flags.StringVar(&w.bus.CertFile, "nats-cert-file", "", "PEM file of the client certificate for NATS in place of the kubeconfig's")
 	flags.StringVar(&w.bus.KeyFile, "nats-key-file", "", "PEM file of that certificate's key")
-	flags.StringVar(&level, "log-level", "warn", "least severe level that is logged: debug, info, warn or error")
+	flags.StringVar(&level, "log-level", "warn", "minimum level to log: debug, info, warn or error")
 	return cmd
 }
 
-// load reads the kubeconfig. There need not be one if none is named.
+// load reads the kubeconfig. It may be missing if none is named.
 func (w *watcher) load() error {
 	w.bus.Name = "garboard watch"
 	config, namespace, err := client.LoadNamespace(w.kubeconfig)
@@ -122,7 +122,7 @@ func (w *watcher) load() error {
 	return nil
 }
 
-// config says what is to be read.
+// config returns what to read.
 func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (changefeed.Config, error) {
 	kind, err := findKind(table, args[0])
 	if err != nil {
@@ -137,23 +137,23 @@ func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (cha
 	}
 	switch {
 	case w.all && w.namespace != "", w.all && kind.Namespaced && cfg.View.Name != "":
-		return cfg, errors.New("-A goes with neither -n nor a name")
+		return cfg, errors.New("-A cannot be used with -n or a name")
 	case kind.Namespaced && !w.all:
 		if cfg.View.Namespace = w.namespace; cfg.View.Namespace == "" {
 			cfg.View.Namespace = w.current
 		}
 	}
 	if w.node != "" && kind.Scope == nil {
-		return cfg, fmt.Errorf("--node: %s belong to no node", kind.Resource)
+		return cfg, fmt.Errorf("--node: %s do not belong to a node", kind.Resource)
 	}
 	if w.since == "" {
 		if w.history && !w.objects {
-			return cfg, errors.New("--no-follow without --since or --objects tells nothing")
+			return cfg, errors.New("--no-follow without --since or --objects has no output")
 		}
 		return cfg, nil
 	}
 	if w.objects {
-		return cfg, errors.New("--objects and --since exclude each other: begin with what is there, or with what was")
+		return cfg, errors.New("--objects and --since cannot be used together")
 	}
 	cfg.History = true
 	if w.since == "all" {
@@ -184,7 +184,7 @@ func (w *watcher) writer(out io.Writer, table *scheme.Table) (func(changefeed.Re
 	return nil, fmt.Errorf("-o %q: give json or proto", w.output)
 }
 
-// findKind finds a resource as kubectl's users name it: pods, pod, po, deployments.apps.
+// findKind returns the kind of a resource named as in kubectl: pods, pod, po, deployments.apps.
 func findKind(table *scheme.Table, name string) (*scheme.Kind, error) {
 	name = strings.ToLower(name)
 	resource, group, grouped := strings.Cut(name, ".")
@@ -199,7 +199,7 @@ func findKind(table *scheme.Table, name string) (*scheme.Kind, error) {
 		virtual = true
 	}
 	if virtual {
-		return nil, fmt.Errorf("%s has no messages of its own: it is a question, or shows another resource's objects", name)
+		return nil, fmt.Errorf("%s has no messages of its own: it is a review, or shows objects of another resource", name)
 	}
 	return nil, fmt.Errorf("the server doesn't have a resource type %q", name)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/report"
 )
 
-// watchersPatience bounds one question: the apiserver waits 2 s for answers.
+// watchersPatience bounds one request: the apiserver waits 2 s for answers.
 const watchersPatience = 30 * time.Second
 
 func watchersCommand() *cobra.Command {
@@ -27,14 +27,14 @@ func watchersCommand() *cobra.Command {
 	var again bool
 	var every time.Duration
 	cmd := &cobra.Command{
-		Use: "watchers", Short: "Show who follows what, and how far behind",
-		Long: `Show what each informer of each process of the plane follows, and how far it is behind, the
-furthest first.
+		Use: "watchers", Short: "Show which process watches what, and how far it lags",
+		Long: `Show what each informer of each process of the plane watches and how far it lags, largest lag
+first.
 
-The apiserver asks all processes over NATS and takes what they answer in 2 seconds, so that nothing
-but a kubeconfig is needed. LAG is by how many revisions an informer is behind the newest that it
-heard of, and for how long; QUEUE what waits in it: changes for the store, and calls of its slowest
-handler.`,
+The apiserver asks all processes over NATS and collects the answers of 2 seconds, so that nothing
+but a kubeconfig is needed. LAG is the number of revisions by which an informer is behind the newest
+it has heard of, and for how long. QUEUE is the number of changes that wait for its store, plus the
+calls that wait for its slowest handler.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "wide", "json"}, output) {
@@ -59,10 +59,10 @@ handler.`,
 			}
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; as kubectl finds it when empty")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "wide or json; a table when empty")
-	cmd.Flags().BoolVarP(&again, "watch", "w", false, "show it again and again")
-	cmd.Flags().DurationVar(&every, "interval", 3*time.Second, "how long --watch waits in between")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "wide or json; when empty, a table")
+	cmd.Flags().BoolVarP(&again, "watch", "w", false, "repeat the output")
+	cmd.Flags().DurationVar(&every, "interval", 3*time.Second, "interval of --watch")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func showWatchers(ctx context.Context, w io.Writer, config *rest.Config, output 
 		return json.NewEncoder(w).Encode(rows)
 	}
 	if len(rows) == 0 {
-		return errors.New("no process answered: see what garboard doctor says of NATS")
+		return errors.New("no process answered: see what garboard doctor reports about NATS")
 	}
 	return writeWatchers(w, rows, output == "wide")
 }
@@ -92,7 +92,7 @@ func writeWatchers(w io.Writer, rows []report.Watcher, wide bool) error {
 	if wide {
 		header += "\tOBJECTS\tSILENT\tHANDLERS\tUSER\tVERSION"
 	}
-	_, _ = fmt.Fprintln(table, header) // Its errors are Flush's.
+	_, _ = fmt.Fprintln(table, header) // Flush returns its errors.
 	for _, r := range rows {
 		resource := r.Resource
 		if r.Group != "" {
@@ -158,7 +158,8 @@ func stateText(r report.Watcher) string {
 	return "synced" + via
 }
 
-// waiting is how much waits in an informer: for its store, and for its slowest handler.
+// waiting returns how many changes and calls wait in an informer: for its store, and for its
+// slowest handler.
 func waiting(r report.Watcher) int {
 	most := 0
 	for _, h := range r.Handlers {

@@ -14,12 +14,14 @@ import (
 	"github.com/garboard/garboard/libs/report"
 )
 
-// Bounds of what is well.
+// The limits of a healthy plane.
 const (
-	// soon is before its end when a certificate is to be renewed; near when that is urgent.
+	// soon is the remaining time at which a certificate should be renewed; near that at which
+	// renewal is urgent.
 	soon = 30 * 24 * time.Hour
 	near = 3 * 24 * time.Hour
-	// skew is by how much clocks may differ, and badSkew when leases and certificates fail.
+	// skew is the tolerated difference of clocks; badSkew is the difference at which leases and
+	// certificates fail.
 	skew    = 2 * time.Second
 	badSkew = 30 * time.Second
 )
@@ -27,7 +29,7 @@ const (
 // Check judges the facts.
 func Check(f *Facts) Findings {
 	if f.Status != nil {
-		// Other programs that follow the plane may say of themselves what they like.
+		// Other programs that watch the plane may report anything about themselves.
 		own := *f.Status
 		own.Answers = slices.DeleteFunc(slices.Clone(own.Answers), func(a report.Answer) bool {
 			return !slices.Contains([]string{report.Apiserver, report.Controllers, report.Scheduler, report.NodeAgent}, a.Service)
@@ -46,7 +48,7 @@ func Check(f *Facts) Findings {
 		if isForbidden(f.StatusErr) {
 			l.add(Fail, "status", f.StatusErr.Error(), "Use an administrator's kubeconfig, or grant get on the nonResourceURL "+report.StatusPath+".")
 		} else {
-			l.add(Fail, "status", f.StatusErr.Error(), "Look into the apiserver's log; without this nothing is known of etcd, NATS and the other processes.")
+			l.add(Fail, "status", f.StatusErr.Error(), "See the apiserver's log; without its status, the state of etcd, NATS and the other processes is unknown.")
 		}
 	}
 	if s := f.Status; s != nil {
@@ -80,31 +82,31 @@ func checkAPI(l list, f *Facts) {
 		l.ok("trust", "the kubeconfig's authority vouches for the server")
 	}
 	if len(f.Chain) > 0 {
-		checkCertificate(l, "serving certificate", report.OfCertificate("serving", f.Chain[0]), f.Now, "Have the apiserver make or read a new one (garboard init, or --tls-cert-file), and restart it.")
+		checkCertificate(l, "serving certificate", report.OfCertificate("serving", f.Chain[0]), f.Now, "Have the apiserver create or read a new one (garboard init, or --tls-cert-file), and restart it.")
 	}
 	for _, c := range f.Client {
-		checkCertificate(l, "client certificate", c, f.Now, "Get a new kubeconfig (garboard init, or whoever gave you this one).")
+		checkCertificate(l, "client certificate", c, f.Now, "Get a new kubeconfig (from garboard init, or from the person who gave you this one).")
 	}
 	if len(f.Client) == 0 && !f.Token {
 		l.add(Warn, "credential", "the kubeconfig has neither a client certificate nor a token", "Use a kubeconfig with a credential; anonymous users may do next to nothing.")
 	}
 	switch {
 	case f.ReadyErr != nil:
-		advice := "Look into the apiserver's log."
+		advice := "See the apiserver's log."
 		if f.Trust != nil {
 			advice = trustAdvice(f.Trust)
 		}
 		l.add(Fail, "ready", fmt.Sprintf("/readyz does not answer: %v", f.ReadyErr), advice)
 	case f.ReadyCode == http.StatusUnauthorized:
-		l.add(Fail, "ready", "the server does not accept the kubeconfig's credential (401)", "Get a new kubeconfig: the certificate is another authority's or has ended, or the token is not valid.")
+		l.add(Fail, "ready", "the server does not accept the kubeconfig's credential (401)", "Get a new kubeconfig: the certificate is from another CA or has expired, or the token is not valid.")
 	case f.ReadyCode != http.StatusOK:
-		l.add(Fail, "ready", "the server is not ready: "+failedChecks(f.Ready), "Mend what the failed check names; its reason is in the apiserver's log.")
+		l.add(Fail, "ready", "the server is not ready: "+failedChecks(f.Ready), "Fix what the failed check names; its reason is in the apiserver's log.")
 	default:
 		l.ok("ready", "every check of /readyz passes (%v)", f.Took.Round(time.Millisecond))
 	}
 }
 
-// failedChecks are the lines of a verbose health answer that tell of a failure.
+// failedChecks returns the failed checks in a verbose health response.
 func failedChecks(text string) string {
 	var failed []string
 	for line := range strings.Lines(text) {
@@ -135,7 +137,7 @@ func trustAdvice(err error) string {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return "The kubeconfig has another certificate authority than the server's: get a new kubeconfig, unless somebody answers in the server's place."
+		return "The kubeconfig has another certificate authority than the server's: get a new kubeconfig, unless somebody impersonates the server."
 	case errors.As(err, &host):
 		return "Use a name that is in the serving certificate, or add this one (--hosts of the apiserver, garboard init)."
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -151,7 +153,7 @@ func checkCertificate(l list, name string, c report.Certificate, now time.Time, 
 	case c.Fault != "":
 		l.add(Fail, name, c.Fault, advice)
 	case now.Before(c.NotBefore):
-		l.add(Fail, name, fmt.Sprintf("%s is not valid before %s", c.Subject, date(c.NotBefore)), "Set the clocks: this machine's, and that of whoever made the certificate.")
+		l.add(Fail, name, fmt.Sprintf("%s is not valid before %s", c.Subject, date(c.NotBefore)), "Correct the clocks: this machine's, and that of the machine that issued the certificate.")
 	case left <= 0:
 		l.add(Fail, name, fmt.Sprintf("%s ended %s ago (%s)", c.Subject, long(-left), date(c.NotAfter)), advice)
 	case left < near:
@@ -165,7 +167,7 @@ func checkCertificate(l list, name string, c report.Certificate, now time.Time, 
 
 func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// long is a duration in the unit that a person would take.
+// long formats a duration in a unit suitable for people.
 func long(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
@@ -178,7 +180,7 @@ func long(d time.Duration) string {
 
 func checkClocks(l list, f *Facts) {
 	if !f.ServerTime.IsZero() {
-		// The header has no fractions of a second.
+		// The header has a resolution of one second.
 		off := f.Now.Sub(f.ServerTime)
 		judgeSkew(l, "this machine and the apiserver", off, skew+time.Second+f.Took)
 	}
@@ -190,11 +192,11 @@ func checkClocks(l list, f *Facts) {
 		judgeSkew(l, a.Service+" "+a.Replica, off, skew+time.Duration(a.Seconds*float64(time.Second)))
 	}
 	if len(*l.all) > 0 && (*l.all)[len(*l.all)-1].Group != l.group {
-		l.ok("all", "the clocks of all who answered agree")
+		l.ok("all", "the clocks of all processes that answered agree")
 	}
 }
 
-// judgeSkew tells only of clocks that differ: there may be thousands.
+// judgeSkew reports only clocks that differ: there may be thousands.
 func judgeSkew(l list, name string, off, allowed time.Duration) {
 	size := off.Abs()
 	says := fmt.Sprintf("its clock is %v behind the apiserver's", size.Round(100*time.Millisecond))
@@ -217,7 +219,7 @@ func checkVersions(l list, f *Facts) {
 	}
 	versions := sorted(by)
 	if len(versions) == 1 {
-		l.ok("services", "all are of %s", orUnknown(versions[0]))
+		l.ok("services", "all run %s", orUnknown(versions[0]))
 	} else {
 		var parts []string
 		for _, v := range versions {
@@ -226,7 +228,7 @@ func checkVersions(l list, f *Facts) {
 		l.add(Warn, "services", strings.Join(parts, "; "), "Finish the upgrade: apiservers first, then controllers and scheduler, node agents last.")
 	}
 	if f.Version != "" && len(versions) > 0 && !slices.Contains(versions, f.Version) {
-		l.add(Warn, "this program", fmt.Sprintf("it is of %s, the plane of %s", f.Version, orUnknown(versions[0])), "Use the garboard command of the plane's version.")
+		l.add(Warn, "this program", fmt.Sprintf("its version is %s, the plane's is %s", f.Version, orUnknown(versions[0])), "Use the garboard command of the plane's version.")
 	}
 }
 
@@ -250,6 +252,6 @@ func checkCertificates(l list, f *Facts) {
 		}
 	}
 	if sound > 0 {
-		l.ok("services", "%d certificates of those who answered are valid for %s or more", sound, long(soon))
+		l.ok("services", "%d certificates of the processes that answered are valid for %s or more", sound, long(soon))
 	}
 }

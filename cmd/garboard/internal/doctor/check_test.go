@@ -153,11 +153,11 @@ func TestBroken(t *testing.T) {
 		{"nobody can be asked", func(f *Facts) { f.Status.Fault = "timeout" }, Fail, "NATS", "question", "timeout", "NATS", 0},
 		{"no log", func(f *Facts) { f.Status.NATS.Streams[0].Fault = "none" }, Warn, "NATS", "log LOG", "none", "JetStream", 0},
 		{"a log without a leader", func(f *Facts) { f.Status.NATS.Streams[0].Leader = "" }, Warn, "NATS", "log LOG", "no leader", "majority", 0},
-		{"a replica away", func(f *Facts) { f.Status.NATS.Streams[0].Replicas[0].Offline = true }, Warn, "NATS", "log LOG", "n2 is away", "Start", 0},
+		{"a replica away", func(f *Facts) { f.Status.NATS.Streams[0].Replicas[0].Offline = true }, Warn, "NATS", "log LOG", "n2 is offline", "Start", 0},
 		{"a replica behind", func(f *Facts) {
 			f.Status.NATS.Streams[0].Replicas[0] = report.Replica{Name: "n2", Lag: 9}
 		}, Warn, "NATS", "log LOG", "9 operations behind", "catch up", 0},
-		{"a replica too few", func(f *Facts) { f.Status.NATS.Streams[0].Wanted = 3 }, Warn, "NATS", "log LOG", "2 servers keep it, of 3", "--nats-log-replicas", 0},
+		{"a replica too few", func(f *Facts) { f.Status.NATS.Streams[0].Wanted = 3 }, Warn, "NATS", "log LOG", "2 of 3 servers keep it", "--nats-log-replicas", 0},
 		{"a consumer", func(f *Facts) { f.Status.NATS.Streams[0].Consumers = 2 }, Warn, "NATS", "log LOG", "2 JetStream consumers", "garboard watch", 0},
 		{"nobody publishes", func(f *Facts) { f.Status.Etcd[0].Publisher = "" }, Fail, "Publisher", "of etcd main", "no apiserver", "elected", 0},
 		{"an informer behind", func(f *Facts) {
@@ -179,13 +179,13 @@ func TestBroken(t *testing.T) {
 		{"a node not ready", func(f *Facts) {
 			f.Nodes[0].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "NoNetwork", Message: "none"}
 		}, Fail, "Nodes", "node", "NoNetwork", "agent's log", 0},
-		{"a node silent", func(f *Facts) { f.Heartbeats["node"] = lease("node", "node", 3*time.Minute) }, Fail, "Nodes", "node", "heart-beat was 3m0s ago", "agent's log", 0},
+		{"a node silent", func(f *Facts) { f.Heartbeats["node"] = lease("node", "node", 3*time.Minute) }, Fail, "Nodes", "node", "heartbeat was 3m0s ago", "agent's log", 0},
 		{"a node without a beat", func(f *Facts) { f.Heartbeats = nil }, Fail, "Nodes", "node", "never", "agent's log", 0},
 		{"no nodes", func(f *Facts) { f.Nodes = nil }, Warn, "Nodes", "all", "there is none", "Start a node agent", 0},
 		{"this clock", func(f *Facts) { f.ServerTime = now.Add(10 * time.Second) }, Warn, "Clocks", "this machine and the apiserver", "10s ahead", "NTP", 0},
 		{"another's clock", func(f *Facts) { f.Status.Answers[3].Behind = 100 }, Fail, "Clocks", "nodeagent node", "1m40s behind", "NTP", 0},
 		{"versions", func(f *Facts) { f.Status.Answers[3].Version = "v2" }, Warn, "Versions", "services", "v2: nodeagent node", "upgrade", 0},
-		{"this version", func(f *Facts) { f.Version = "v0" }, Warn, "Versions", "this program", "it is of v0", "garboard command", 0},
+		{"this version", func(f *Facts) { f.Version = "v0" }, Warn, "Versions", "this program", "its version is v0", "garboard command", 0},
 		{"a service's certificate", func(f *Facts) { f.Status.Answers[1].Certificates[0] = certificate(-time.Hour) }, Fail, "Certificates", "client of controllers c1", "ended", "Renew", 0},
 		{"one that cannot be read", func(f *Facts) {
 			f.Status.Answers[1].Certificates[0] = report.Certificate{Use: "client", Fault: "no file"}

@@ -24,54 +24,54 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// maxReady bounds what is read of /readyz.
+// maxReady bounds how many bytes of /readyz are read.
 const maxReady = 64 << 10
 
-// Facts are what Gather has found; a Fault says why something is not known.
+// Facts are the results of Gather; an error field says why something is not known.
 type Facts struct {
-	// Now is when it was looked, Version that of this program.
+	// Now is the time of the check, Version that of this program.
 	Now     time.Time
 	Version string
 	// Server is the URL of the API in the kubeconfig.
 	Server string
-	// Dial is why no TLS connection to it comes about; Chain the certificates that it shows, and
-	// Trust why the kubeconfig's authority does not vouch for them.
+	// Dial is why no TLS connection to the server could be made. Chain are the certificates that it
+	// presents, and Trust is why the kubeconfig's CA does not vouch for them.
 	Dial  error
 	Chain []*x509.Certificate
 	Trust error
-	// Client are the certificates of the kubeconfig, Token that it has a bearer token.
+	// Client are the certificates in the kubeconfig; Token reports whether it has a bearer token.
 	Client []report.Certificate
 	Token  bool
-	// Ready is what /readyz?verbose says, ReadyErr why it does not; ServerTime the Date of that
-	// answer, and Took how long it took.
+	// Ready is the body of /readyz?verbose, ReadyErr the error of the request, ServerTime the Date
+	// of the response, and Took the duration of the request.
 	Ready      string
 	ReadyCode  int
 	ReadyErr   error
 	ServerTime time.Time
 	Took       time.Duration
-	// Status is what the apiserver has gathered.
+	// Status is the status that the apiserver has gathered.
 	Status    *report.Status
 	StatusErr error
-	// Leases are those of the services, by name.
+	// Leases are the leases of the services, by name.
 	Leases    map[string]*coordinationv1.Lease
 	LeasesErr error
-	// Nodes and their heart-beats, by name.
+	// Nodes are all nodes; Heartbeats are their leases by name.
 	Nodes      []*corev1.Node
 	Heartbeats map[string]*coordinationv1.Lease
 	NodesErr   error
-	// Apiservers are the addresses that the Service kubernetes leads to.
+	// Apiservers are the endpoints of the Service kubernetes.
 	Apiservers    []string
 	ApiserversErr error
 }
 
-// Gather asks for all there is to know. It returns when all is known or ctx has ended; what is not
-// known then is a fault among the facts.
+// Gather gathers all facts. It returns when it has them or ctx has ended; a fact that is missing
+// then has an error.
 func Gather(ctx context.Context, config *rest.Config, version string) *Facts {
 	f := &Facts{Now: time.Now(), Version: version, Server: config.Host}
 	f.Client = report.CertificatesIn("client", config.CertData, config.CertFile)
 	f.Token = config.BearerToken != "" || config.BearerTokenFile != "" || config.ExecProvider != nil || config.AuthProvider != nil
 	if f.connect(ctx, config); f.Dial != nil {
-		return f // Everything else would say the same.
+		return f // Every other request would fail the same way.
 	}
 	if f.ready(ctx, config); f.ReadyErr != nil || f.ReadyCode == http.StatusUnauthorized {
 		return f
@@ -84,11 +84,11 @@ func Gather(ctx context.Context, config *rest.Config, version string) *Facts {
 	return f
 }
 
-// connect looks at the certificates that the server shows, whoever vouches for them.
+// connect reads the certificates that the server presents, without requiring trust in them.
 func (f *Facts) connect(ctx context.Context, config *rest.Config) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		f.Dial = fmt.Errorf("the kubeconfig's server %q is no URL: %w", config.Host, err)
+		f.Dial = fmt.Errorf("the kubeconfig's server %q is not a URL: %w", config.Host, err)
 		return
 	}
 	if base.Scheme != "https" {
@@ -113,16 +113,16 @@ func (f *Facts) connect(ctx context.Context, config *rest.Config) {
 		f.Chain = secured.ConnectionState().PeerCertificates
 	}
 	if len(f.Chain) == 0 {
-		f.Trust = errors.New("the server shows no certificate")
+		f.Trust = errors.New("the server presents no certificate")
 		return
 	}
 	f.Trust = trust(config, base.Hostname(), f.Chain)
 }
 
-// trust says why the kubeconfig's authority does not vouch for a server.
+// trust returns the reason why the kubeconfig's CA does not vouch for a server.
 func trust(config *rest.Config, host string, chain []*x509.Certificate) error {
 	if config.Insecure {
-		return errors.New("the kubeconfig says insecure-skip-tls-verify: anybody could answer in the server's place")
+		return errors.New("the kubeconfig sets insecure-skip-tls-verify: anybody could impersonate the server")
 	}
 	opts := x509.VerifyOptions{DNSName: host, Intermediates: x509.NewCertPool()}
 	if config.ServerName != "" {
@@ -135,21 +135,21 @@ func trust(config *rest.Config, host string, chain []*x509.Certificate) error {
 	if len(authority) == 0 && config.CAFile != "" {
 		read, err := os.ReadFile(config.CAFile)
 		if err != nil {
-			return fmt.Errorf("reading the authority that the kubeconfig names: %w", err)
+			return fmt.Errorf("reading the CA file in the kubeconfig: %w", err)
 		}
 		authority = read
 	}
 	if len(authority) > 0 {
 		opts.Roots = x509.NewCertPool()
 		if !opts.Roots.AppendCertsFromPEM(authority) {
-			return errors.New("the authority in the kubeconfig is no PEM certificate")
+			return errors.New("the CA in the kubeconfig is not a PEM certificate")
 		}
 	}
 	_, err := chain[0].Verify(opts)
 	return err
 }
 
-// ready asks the server whether it is.
+// ready reads the server's readiness.
 func (f *Facts) ready(ctx context.Context, config *rest.Config) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -176,12 +176,12 @@ func (f *Facts) ready(ctx context.Context, config *rest.Config) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	f.Took, f.ReadyCode = time.Since(began), response.StatusCode
-	f.ServerTime, _ = http.ParseTime(response.Header.Get("Date")) // Zero for none.
+	f.ServerTime, _ = http.ParseTime(response.Header.Get("Date")) // Zero if absent.
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxReady))
 	f.Ready, f.ReadyErr = string(body), err
 }
 
-// objects reads what the API itself tells.
+// objects reads the facts that are API objects.
 func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	api, err := client.New(config, scheme.New())
 	if err != nil {

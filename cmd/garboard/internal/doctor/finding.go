@@ -1,7 +1,7 @@
-// Package doctor looks at every connection of a plane and says what to do about what it finds.
+// Package doctor checks every connection of a plane and advises on the problems it finds.
 //
-// Gather asks, each question bounded in time, and takes no answer for a fact like any other;
-// Check judges the facts, without asking anybody.
+// Gather gathers facts: each request is bounded in time, and a missing answer is a fact like any
+// other. Check judges the facts without any requests.
 package doctor
 
 import (
@@ -11,31 +11,31 @@ import (
 	"github.com/garboard/garboard/cmd/garboard/internal/plane"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// Levels.
+// The levels.
 const (
 	OK   Level = "OK"
 	Warn Level = "WARN"
 	Fail Level = "FAIL"
 )
 
-// Finding is what was found of one thing.
+// Finding is the result of one check.
 type Finding struct {
-	// Group is what the thing belongs to, Name the thing.
+	// Group is the group of the thing checked, Name its name.
 	Group string `json:"group"`
 	Name  string `json:"name"`
 	Level Level  `json:"level"`
-	// Says is what was found, Advice one sentence on what to do; empty when all is well.
+	// Says is what was found; Advice is one sentence on what to do, empty when all is well.
 	Says   string `json:"says"`
 	Advice string `json:"advice,omitempty"`
 }
 
-// Findings are in the order of their groups.
+// Findings are ordered by group.
 type Findings []Finding
 
-// Worst is the level of the worst finding.
+// Worst returns the level of the worst finding.
 func (f Findings) Worst() Level {
 	worst := OK
 	for _, one := range f {
@@ -50,10 +50,10 @@ func (f Findings) Worst() Level {
 	return worst
 }
 
-// ExitCode is 0 when all is well, 1 for warnings, 2 for failures.
+// ExitCode returns 0 when all is well, 1 for warnings, 2 for failures.
 func (f Findings) ExitCode() int { return map[Level]int{OK: 0, Warn: 1, Fail: 2}[f.Worst()] }
 
-// Write tells a person.
+// Write writes the findings as text for people.
 func (f Findings) Write(w io.Writer) error {
 	group := ""
 	counts := map[Level]int{}

@@ -14,28 +14,28 @@ import (
 	"github.com/garboard/garboard/libs/report"
 )
 
-// Bounds of what is well.
+// The limits of a healthy plane.
 const (
-	// slowEtcd is how long etcd may take to answer before the plane feels it, slowNATS NATS.
+	// slowEtcd and slowNATS are the response times from which the plane is affected.
 	slowEtcd = 500 * time.Millisecond
 	slowNATS = 500 * time.Millisecond
-	// fullWarn and fullFail are parts of etcd's quota.
+	// fullWarn and fullFail are fractions of etcd's quota.
 	fullWarn, fullFail = 0.8, 0.95
-	// unapplied is how many entries a member of etcd may have to apply yet.
+	// unapplied is the number of log entries that a member of etcd may have left to apply.
 	unapplied = 1000
-	// lagWarn and lagFail are for how long an informer may be behind; silentWarn for how long it
-	// may hear nothing, when something comes every 5 s.
+	// lagWarn and lagFail bound the time for which an informer may lag; silentWarn bounds the time
+	// for which it may hear nothing, although something arrives every 5 s.
 	lagWarn, lagFail = 10 * time.Second, time.Minute
 	silentWarn       = 30 * time.Second
-	// settling is how long a process may take to read all there is.
+	// settling is the time that a starting process may need to read everything.
 	settling = 2 * time.Minute
-	// shown is how many of many are named.
+	// shown is the maximum number of names listed.
 	shown = 5
 )
 
 const apiserver = report.Apiserver
 
-// identityLabel is that of the leases by which apiservers are known; identityValue its value.
+// identityLabel and identityValue are the label of the leases that identify apiservers.
 const (
 	identityLabel = "apiserver.kubernetes.io/identity"
 	identityValue = "kube-apiserver"
@@ -45,7 +45,7 @@ func isForbidden(err error) bool { return apierrors.IsForbidden(err) || apierror
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// some are the first of many.
+// some lists the first shown names.
 func some(names []string) string {
 	if len(names) <= shown {
 		return strings.Join(names, ", ")
@@ -67,9 +67,9 @@ func checkApiservers(l list, f *Facts) {
 			}
 		}
 		if len(failed) > 0 {
-			l.add(Fail, a.Replica, "not well: "+strings.Join(failed, "; "), "Mend what the check names, or restart this apiserver if the others are well.")
+			l.add(Fail, a.Replica, "unhealthy: "+strings.Join(failed, "; "), "Fix what the check names, or restart this apiserver if the others are healthy.")
 		} else {
-			l.ok(a.Replica, "every check passes; it runs since %s", date(a.Started))
+			l.ok(a.Replica, "every check passes; running since %s", date(a.Started))
 		}
 	}
 	living := 0
@@ -79,26 +79,26 @@ func checkApiservers(l list, f *Facts) {
 		}
 	}
 	if living > answered {
-		l.add(Warn, "replicas", fmt.Sprintf("%d renew their leases, %d answer over NATS", living, answered), "See what is said of NATS, and the logs of the apiservers that are not named here.")
+		l.add(Warn, "replicas", fmt.Sprintf("%d renew their leases, %d answer over NATS", living, answered), "See the findings on NATS, and the logs of the apiservers that are not listed here.")
 	}
 	switch {
 	case f.ApiserversErr != nil:
 		l.add(Warn, "endpoints", f.ApiserversErr.Error(), "Use a kubeconfig that may list endpointslices in the namespace default.")
 	case len(f.Apiservers) == 0:
-		l.add(Warn, "endpoints", "the Service kubernetes has none: no apiserver listens at an address that pods can reach",
-			"Give the apiservers an address of their machines with --listen or --advertise-address; garboard up finds one when --listen is left out. Pods cannot use the API before.")
+		l.add(Warn, "endpoints", "the Service kubernetes has none: no apiserver listens on an address that pods can reach",
+			"Give the apiservers an address of their machines with --listen or --advertise-address; garboard up chooses one when --listen is omitted. Until then pods cannot use the API.")
 	default:
-		l.ok("endpoints", "the Service kubernetes leads to %s", some(f.Apiservers))
+		l.ok("endpoints", "the Service kubernetes has the endpoints %s", some(f.Apiservers))
 	}
 }
 
 func checkEtcd(l list, e report.Etcd) {
 	if e.Fault != "" {
-		l.add(Fail, "reads", e.Fault, "See that a majority of etcd's members runs and can be reached from the apiservers, with certificates that are valid; nothing can be read or written before.")
+		l.add(Fail, "reads", e.Fault, "Make sure that a majority of etcd's members run and are reachable from the apiservers, with valid certificates; until then nothing can be read or written.")
 	} else {
 		took := time.Duration(e.Seconds * float64(time.Second))
 		if took > slowEtcd {
-			l.add(Warn, "reads", fmt.Sprintf("revision %d, but a read took %v", e.Revision, took.Round(time.Millisecond)), "Look at etcd's disk (etcd_disk_wal_fsync_duration_seconds) and its processors.")
+			l.add(Warn, "reads", fmt.Sprintf("revision %d, but a read took %v", e.Revision, took.Round(time.Millisecond)), "Check etcd's disk (etcd_disk_wal_fsync_duration_seconds) and CPU.")
 		} else {
 			l.ok("reads", "revision %d in %v", e.Revision, took.Round(time.Millisecond))
 		}
@@ -114,13 +114,13 @@ func checkEtcd(l list, e report.Etcd) {
 		}
 		switch {
 		case m.Fault != "":
-			l.add(Fail, "member "+name, m.Fault, "Start this member, or replace it; the cluster can lose no more than a minority.")
+			l.add(Fail, "member "+name, m.Fault, "Start this member, or replace it; the cluster can only lose a minority of its members.")
 		case m.Endpoint == "":
-			l.ok("member "+name, "it is not among --etcd-servers, so nothing is known of it")
+			l.ok("member "+name, "it is not in --etcd-servers, so its state is unknown")
 		case m.Unapplied > unapplied:
-			l.add(Warn, "member "+name, fmt.Sprintf("it has %d entries of the log still to apply", m.Unapplied), "Look at this member's disk and network.")
+			l.add(Warn, "member "+name, fmt.Sprintf("it has %d log entries left to apply", m.Unapplied), "Check this member's disk and network.")
 		case m.Learner:
-			l.add(Warn, "member "+name, "it is a learner, which does not vote", "Promote it (etcdctl member promote) when it has caught up.")
+			l.add(Warn, "member "+name, "it is a learner, which does not vote", "Promote it (etcdctl member promote) once it has caught up.")
 		default:
 			role := "follower"
 			if m.Leader {
@@ -131,7 +131,7 @@ func checkEtcd(l list, e report.Etcd) {
 		checkQuota(l, name, m)
 	}
 	if e.Fault == "" && leaders == 0 && !slices.ContainsFunc(e.Members, func(m report.Member) bool { return m.Endpoint == "" || m.Fault != "" }) {
-		l.add(Fail, "leader", "no member says that it leads", "Wait for the election; if it does not end, look at the network between the members.")
+		l.add(Fail, "leader", "no member reports that it leads", "Wait for the election; if it does not complete, check the network between the members.")
 	}
 	for _, a := range e.Alarms {
 		if a.Alarm == "NOSPACE" {
@@ -165,20 +165,20 @@ func checkQuota(l list, name string, m report.Member) {
 func checkNATS(l list, s *report.Status) {
 	n := s.NATS
 	if n.Fault != "" {
-		l.add(Fail, "connection", n.Fault, "Start NATS, or mend the way to it and its certificates; informers follow over HTTP meanwhile, and logs of pods cannot be read.")
+		l.add(Fail, "connection", n.Fault, "Start NATS, or repair the connection to it and its certificates; meanwhile informers watch over HTTP, and pod logs cannot be read.")
 		return
 	}
 	took := time.Duration(n.Seconds * float64(time.Second))
 	if took > slowNATS {
-		l.add(Warn, "connection", fmt.Sprintf("%s takes %v to answer", n.Server, took.Round(time.Millisecond)), "Look at the load and the network of NATS.")
+		l.add(Warn, "connection", fmt.Sprintf("%s takes %v to answer", n.Server, took.Round(time.Millisecond)), "Check the load and the network of NATS.")
 	} else {
 		l.ok("connection", "%s, nats-server %s, in %v", n.Server, n.Version, took.Round(time.Millisecond))
 	}
 	if n.Open {
-		l.add(Warn, "access", "NATS lets everybody in", "Have NATS ask the apiservers who its clients are: docs/explanation/bus.md.")
+		l.add(Warn, "access", "NATS lets everybody in", "Let the apiservers authenticate the clients of NATS: docs/explanation/bus.md.")
 	}
 	if s.Fault != "" {
-		l.add(Fail, "question", s.Fault, "Nothing is known of the other processes; see what is said of NATS above.")
+		l.add(Fail, "question", s.Fault, "The state of the other processes is unknown; see the findings on NATS above.")
 	}
 	for _, stream := range n.Streams {
 		checkStream(l, stream)
@@ -188,30 +188,30 @@ func checkNATS(l list, s *report.Status) {
 func checkStream(l list, s report.Stream) {
 	name := "log " + s.Name
 	if s.Fault != "" {
-		l.add(Warn, name, s.Fault, "The publisher makes it anew by itself; if it does not, see that JetStream is on and has room.")
+		l.add(Warn, name, s.Fault, "The publisher recreates it automatically; if it does not, make sure that JetStream is enabled and has space.")
 		return
 	}
 	if s.Clustered && s.Leader == "" {
-		l.add(Warn, name, "it has no leader", "See that a majority of the NATS servers runs; watches go on meanwhile, and history has a gap.")
+		l.add(Warn, name, "it has no leader", "Make sure that a majority of the NATS servers run; meanwhile watches continue, and the history has a gap.")
 		return
 	}
 	var behind []string
 	for _, r := range s.Replicas {
 		if r.Offline {
-			behind = append(behind, r.Name+" is away")
+			behind = append(behind, r.Name+" is offline")
 		} else if !r.Current {
 			behind = append(behind, fmt.Sprintf("%s is %d operations behind", r.Name, r.Lag))
 		}
 	}
 	switch {
 	case len(behind) > 0:
-		l.add(Warn, name, strings.Join(behind, ", "), "Start the NATS servers that are away; the others catch up by themselves.")
+		l.add(Warn, name, strings.Join(behind, ", "), "Start the NATS servers that are offline; the others catch up by themselves.")
 	case s.Clustered && len(s.Replicas)+1 < s.Wanted:
-		l.add(Warn, name, fmt.Sprintf("%d servers keep it, of %d", len(s.Replicas)+1, s.Wanted), "Start as many NATS servers as --nats-log-replicas says.")
+		l.add(Warn, name, fmt.Sprintf("%d of %d servers keep it", len(s.Replicas)+1, s.Wanted), "Start as many NATS servers as --nats-log-replicas requires.")
 	case s.Consumers > 0:
-		l.add(Warn, name, fmt.Sprintf("%d JetStream consumers read it", s.Consumers), "Garboard makes none: find out who did, for each costs every message; read history by garboard watch --since.")
+		l.add(Warn, name, fmt.Sprintf("%d JetStream consumers read it", s.Consumers), "Garboard creates none: find out who did, since every message is delivered to each of them; read the history with garboard watch --since.")
 	default:
-		l.ok(name, "%d messages, %d MiB, up to number %d", s.Messages, s.Bytes>>20, s.Last)
+		l.ok(name, "%d messages, %d MiB, up to sequence %d", s.Messages, s.Bytes>>20, s.Last)
 	}
 }
 
@@ -220,7 +220,7 @@ func checkPublishers(l list, s *report.Status) {
 		switch {
 		case e.Fault != "":
 		case e.Publisher == "":
-			l.add(Fail, "of etcd "+e.Name, "no apiserver publishes what changes there", "See that the apiservers reach NATS: who does is elected at once.")
+			l.add(Fail, "of etcd "+e.Name, "no apiserver publishes its changes", "Make sure that the apiservers can reach NATS: one that does is elected at once.")
 		default:
 			l.ok("of etcd "+e.Name, "%s", e.Publisher)
 		}
@@ -237,10 +237,10 @@ func checkWatchers(l list, s *report.Status) {
 			if s.Now.Sub(a.Started) < settling {
 				level = Warn
 			}
-			l.add(level, a.Service+" "+a.Replica, "not ready: "+a.NotReady, "Look into its log; a process that has just started needs some seconds.")
+			l.add(level, a.Service+" "+a.Replica, "not ready: "+a.NotReady, "See its log; a process that has just started needs a few seconds.")
 		}
 		if a.Omitted > 0 {
-			l.ok(a.Service+" "+a.Replica, "%d of its informers found no room in its answer", a.Omitted)
+			l.ok(a.Service+" "+a.Replica, "its answer had no room for %d of its informers", a.Omitted)
 		}
 	}
 	var behind, http, silent []string
@@ -264,13 +264,13 @@ func checkWatchers(l list, s *report.Status) {
 		if worst > lagFail {
 			level = Fail
 		}
-		l.add(level, "lag", some(behind), "Run garboard watchers -w: a queue that grows is a slow handler, a lag without one is the way from NATS.")
+		l.add(level, "lag", some(behind), "Run garboard watchers -w: a growing queue means a slow handler; a lag without one means slow delivery from NATS.")
 	}
 	if len(http) > 0 {
 		l.add(Warn, "by HTTP", some(http), "NATS does not answer them, or refuses the subscription: see their logs.")
 	}
 	if len(silent) > 0 {
-		l.add(Warn, "silent", some(silent), "Nothing was heard for long: see what is said of the publisher and NATS.")
+		l.add(Warn, "silent", some(silent), "They have heard nothing for a long time: see the findings on the publisher and NATS.")
 	}
 	if len(rows) > 0 && len(behind)+len(http)+len(silent) == 0 {
 		l.ok("lag", "%d informers of %d processes are not behind", len(rows), len(s.Answers))
@@ -314,7 +314,7 @@ func checkLeases(l list, f *Facts) {
 	}
 }
 
-// serverNow is the time by the apiserver's clock.
+// serverNow returns the time by the apiserver's clock.
 func (f *Facts) serverNow() time.Time {
 	if f.Status != nil && !f.Status.Now.IsZero() {
 		return f.Status.Now
@@ -328,7 +328,7 @@ func checkNodes(l list, f *Facts) {
 		return
 	}
 	if len(f.Nodes) == 0 {
-		l.add(Warn, "all", "there is none", "Start a node agent: pods stay Pending.")
+		l.add(Warn, "all", "there is none", "Start a node agent: without one, pods stay Pending.")
 		return
 	}
 	ready := 0
@@ -340,12 +340,12 @@ func checkNodes(l list, f *Facts) {
 			}
 		}
 		if lease := f.Heartbeats[node.Name]; lease == nil {
-			says = "it never sent a heart-beat"
+			says = "it never sent a heartbeat"
 		} else if old := age(lease, f.serverNow()); old > leaseLife(lease) {
-			says = fmt.Sprintf("its last heart-beat was %s ago", long(old))
+			says = fmt.Sprintf("its last heartbeat was %s ago", long(old))
 		}
 		if says != "" {
-			l.add(Fail, node.Name, says, "Look at the node and its agent's log; its pods are taken elsewhere after five minutes.")
+			l.add(Fail, node.Name, says, "Check the node and its agent's log; its pods are replaced on other nodes after five minutes.")
 			continue
 		}
 		ready++

@@ -15,11 +15,11 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// tries is how often a write is tried that others' writes come between.
+// tries bounds the attempts of a write that conflicts with other writers.
 const tries = 5
 
-// Put makes a token's Secret. One that is there with the same secret part is made what token says,
-// so that its end is put off; one with another secret part is an error.
+// Put creates a token's Secret. It updates an existing one with the same secret part to match
+// token, which extends its expiry; one with another secret part is an error.
 func Put(ctx context.Context, api client.Interface, token Token) error {
 	secrets, want := client.Of[*corev1.Secret](api), token.secret()
 	return again(func() error {
@@ -40,10 +40,10 @@ func Put(ctx context.Context, api client.Interface, token Token) error {
 		have.Data = want.Data
 		_, err = secrets.Update(ctx, have, metav1.UpdateOptions{})
 		return err
-	}, "making the bootstrap token "+token.ID)
+	}, "creating the bootstrap token "+token.ID)
 }
 
-// again does what has to be done anew when somebody else wrote in between.
+// again repeats do when another writer interfered.
 func again(do func() error, what string) error {
 	var err error
 	for range tries {
@@ -57,7 +57,7 @@ func again(do func() error, what string) error {
 	return nil
 }
 
-// List gives the tokens, and what is wrong with Secrets that should be some.
+// List returns the tokens, and the faults of Secrets that should be tokens.
 func List(ctx context.Context, api client.Interface) (tokens []Token, faults []error, err error) {
 	secrets, _, err := client.Of[*corev1.Secret](api).List(ctx, metav1.NamespaceSystem, metav1.ListOptions{
 		FieldSelector: "type=" + string(corev1.SecretTypeBootstrapToken),
@@ -85,11 +85,11 @@ func Delete(ctx context.Context, api client.Interface, id string) error {
 	return nil
 }
 
-// binding is a ClusterRoleBinding by which nodes may join.
+// binding is a ClusterRoleBinding that allows nodes to join.
 type binding struct{ name, role, group string }
 
-// bindings let nodes with a token ask for certificates, have the controllers approve what they ask
-// for, and have them approve what nodes ask for that have one already.
+// bindings allow nodes with a token to request certificates, and make the controllers approve those
+// requests and the requests of nodes that already have a certificate.
 func bindings() []binding {
 	const requests = "system:certificates.k8s.io:certificatesigningrequests:"
 	return []binding{
@@ -99,8 +99,8 @@ func bindings() []binding {
 	}
 }
 
-// Bind makes the ClusterRoleBindings by which nodes with a token of DefaultGroup may join; in those
-// that are there it adds what lacks.
+// Bind creates the ClusterRoleBindings by which nodes with a token of DefaultGroup may join, and
+// adds missing subjects to existing ones.
 func Bind(ctx context.Context, api client.Interface) error {
 	all := client.Of[*rbacv1.ClusterRoleBinding](api)
 	for _, b := range bindings() {
@@ -118,7 +118,7 @@ func Bind(ctx context.Context, api client.Interface) error {
 				return err
 			}
 			if have.RoleRef != role {
-				return fmt.Errorf("it is there, and is one to the %s %s: delete it, since that cannot be changed", have.RoleRef.Kind, have.RoleRef.Name)
+				return fmt.Errorf("it exists and refers to the %s %s: delete it, since the role cannot be changed", have.RoleRef.Kind, have.RoleRef.Name)
 			}
 			if slices.Contains(have.Subjects, subject) {
 				return nil
@@ -126,7 +126,7 @@ func Bind(ctx context.Context, api client.Interface) error {
 			have.Subjects = append(have.Subjects, subject)
 			_, err = all.Update(ctx, have, metav1.UpdateOptions{})
 			return err
-		}, "making the ClusterRoleBinding "+b.name)
+		}, "creating the ClusterRoleBinding "+b.name)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
-// Package jointoken makes the bootstrap tokens by which nodes join, and what nodes need to be
-// allowed for it: Secrets and ClusterRoleBindings with kubeadm's names, so that what is known of
-// those holds here.
+// Package jointoken creates the bootstrap tokens by which nodes join, and the permissions that
+// joining requires: Secrets and ClusterRoleBindings with kubeadm's names, so that kubeadm's
+// documentation applies.
 package jointoken
 
 import (
@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// DefaultGroup is that of the tokens by which nodes join: kubeadm's, to which Bind grants it.
+	// DefaultGroup is the group of the tokens by which nodes join: kubeadm's, which Bind grants the
+	// permission to join.
 	DefaultGroup = "system:bootstrappers:kubeadm:default-node-token"
-	// DefaultTTL is how long a token is good: long enough to join, and soon of no use to a thief.
+	// DefaultTTL is the default validity of a token: long enough to join, and soon useless to a
+	// thief.
 	DefaultTTL = time.Hour
 
 	idPattern     = `[a-z0-9]{6}`
@@ -38,7 +40,7 @@ const (
 	usagePrefix    = "usage-bootstrap-"
 )
 
-// Usages are what a token can be for.
+// Usages returns the possible usages of a token.
 func Usages() []string { return []string{"signing", "authentication"} }
 
 // Token is a bootstrap token.
@@ -47,28 +49,28 @@ type Token struct {
 	ID, Secret string
 	// Description is for people.
 	Description string
-	// Expires is when it ends; never if zero.
+	// Expires is when the token expires; never if zero.
 	Expires time.Time
-	// Usages are some of Usages.
+	// Usages are a subset of Usages().
 	Usages []string
-	// Groups are those of its user, beside system:bootstrappers.
+	// Groups are those of the token's user, besides system:bootstrappers.
 	Groups []string
 }
 
-// String is the token as it is shown to the apiserver.
+// String returns the token as presented to the apiserver.
 func (t Token) String() string { return t.ID + "." + t.Secret }
 
-// Parse reads ID.SECRET.
+// Parse parses ID.SECRET.
 func Parse(text string) (Token, error) {
 	found := regexp.MustCompile(`\A(` + idPattern + `)\.(` + secretPattern + `)\z`).FindStringSubmatch(text)
 	if found == nil {
-		// The text may be a secret with a mistake in it.
+		// The error omits the text, which may be a secret with a typo.
 		return Token{}, errors.New("the bootstrap token was not of the form \"" + idPattern + `\.` + secretPattern + `"`)
 	}
 	return Token{ID: found[1], Secret: found[2]}, nil
 }
 
-// ParseID reads the ID of a token from it or from the whole token.
+// ParseID parses the ID of a token, or a whole token.
 func ParseID(text string) (string, error) {
 	if regexp.MustCompile(`\A` + idPattern + `\z`).MatchString(text) {
 		return text, nil
@@ -80,10 +82,10 @@ func ParseID(text string) (string, error) {
 	return token.ID, nil
 }
 
-// Generate makes a new token.
+// Generate returns a new random token.
 func Generate() Token { return Token{ID: random(6), Secret: random(16)} }
 
-// random gives letters and digits, each as likely as the others.
+// random returns n letters and digits, uniformly distributed.
 func random(n int) string {
 	const even = 256 - 256%len(letters)
 	text := make([]byte, 0, n)
@@ -99,7 +101,7 @@ func random(n int) string {
 	return string(text)
 }
 
-// Check names everything that is wrong with what a token is for.
+// Check returns every fault in a token's usages and groups.
 func (t Token) Check() error {
 	var faults []error
 	for _, usage := range t.Usages {
@@ -118,7 +120,7 @@ func (t Token) Check() error {
 	return errors.Join(faults...)
 }
 
-// secret is the Secret of a token.
+// secret returns the Secret of a token.
 func (t Token) secret() *corev1.Secret {
 	data := map[string][]byte{idKey: []byte(t.ID), secretKey: []byte(t.Secret)}
 	if t.Description != "" {
@@ -139,17 +141,17 @@ func (t Token) secret() *corev1.Secret {
 	}
 }
 
-// ofSecret reads a token's Secret.
+// ofSecret parses a token's Secret.
 func ofSecret(secret *corev1.Secret) (Token, error) {
 	data := func(key string) string { return string(secret.Data[key]) }
 	token, err := Parse(data(idKey) + "." + data(secretKey))
 	if err != nil || secret.Name != namePrefix+token.ID {
-		return Token{}, fmt.Errorf("the Secret %s/%s is no good bootstrap token: its name, %s and %s do not fit", secret.Namespace, secret.Name, idKey, secretKey)
+		return Token{}, fmt.Errorf("the Secret %s/%s is not a valid bootstrap token: its name, %s and %s do not match", secret.Namespace, secret.Name, idKey, secretKey)
 	}
 	token.Description = data(descriptionKey)
 	if text := data(expirationKey); text != "" {
 		if token.Expires, err = time.Parse(time.RFC3339, text); err != nil {
-			return Token{}, fmt.Errorf("the Secret %s/%s is no good bootstrap token: it has no time in %s", secret.Namespace, secret.Name, expirationKey)
+			return Token{}, fmt.Errorf("the Secret %s/%s is not a valid bootstrap token: it has no valid time in %s", secret.Namespace, secret.Name, expirationKey)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
@@ -163,7 +165,7 @@ func ofSecret(secret *corev1.Secret) (Token, error) {
 	return token, nil
 }
 
-// Row is what a list of tokens shows of one: the whole of it, as kubeadm does.
+// Row returns the row of a token in a list, including its secret, as kubeadm's list does.
 func (t Token) Row(left func(time.Time) string) []string {
 	none := func(text string) string { return cmp.Or(text, "<none>") }
 	ttl, expires := "<forever>", "<never>"
@@ -173,7 +175,7 @@ func (t Token) Row(left func(time.Time) string) []string {
 	return []string{t.String(), ttl, expires, none(strings.Join(t.Usages, ",")), none(t.Description), none(strings.Join(t.Groups, ","))}
 }
 
-// Columns are the names of what Row gives.
+// Columns returns the names of Row's columns.
 func Columns() []string {
 	return []string{"TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"}
 }

@@ -1,4 +1,4 @@
-// Package plane asks an apiserver for what it tells those who operate it.
+// Package plane reads an apiserver's operational endpoints.
 package plane
 
 import (
@@ -17,17 +17,18 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer that is read at once; maxError what is read of an error.
+	// maxAnswer bounds a response that is read whole; maxError bounds how much of an error response
+	// is read.
 	maxAnswer = 256 << 20
 	maxError  = 64 << 10
 )
 
-// Get asks for a path. The answer's body must be closed. An answer that is not 200 is an error,
-// the API's if the apiserver said so.
+// Get requests a path. The caller must close the response's body. A response other than 200 is an
+// error, an API error if the apiserver sent one.
 func Get(ctx context.Context, config *rest.Config, path string, query url.Values) (*http.Response, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making an HTTP client: %w", err)
+		return nil, fmt.Errorf("creating an HTTP client: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -58,7 +59,7 @@ func Get(ctx context.Context, config *rest.Config, path string, query url.Values
 	return nil, fmt.Errorf("asking the apiserver for %s: %s: %s", path, response.Status, strings.TrimSpace(string(body)))
 }
 
-// GetJSON asks for a path and reads the answer into value.
+// GetJSON requests a path and decodes the response into value.
 func GetJSON(ctx context.Context, config *rest.Config, path string, value any) error {
 	response, err := Get(ctx, config, path, nil)
 	if err != nil {
@@ -66,12 +67,12 @@ func GetJSON(ctx context.Context, config *rest.Config, path string, value any) e
 	}
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(value); err != nil {
-		return fmt.Errorf("reading what the apiserver tells at %s: %w", path, err)
+		return fmt.Errorf("reading the apiserver's response at %s: %w", path, err)
 	}
 	return nil
 }
 
-// Plain is text that others sent, without what a terminal would take for a command or a new line.
+// Plain returns text from others without control characters, which a terminal would interpret.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -15,26 +15,26 @@ import (
 	"github.com/garboard/garboard/libs/snapshot"
 )
 
-// Info is what there is to know of a snapshot in a file.
+// Info describes a snapshot file.
 type Info struct {
 	File string `json:"file"`
-	// Size is the file's in bytes.
+	// Size is the file's size in bytes.
 	Size int64 `json:"size"`
-	// SHA256 is the hash of the database, which was found to be the one that etcd appended.
+	// SHA256 is the verified hash of the database, which equals the one that etcd appended.
 	SHA256 string `json:"sha256"`
-	// Revision is etcd's last; TotalKeys counts the keys that exist at that revision.
+	// Revision is etcd's last revision; TotalKeys counts the keys that exist at it.
 	Revision  int64 `json:"revision"`
 	TotalKeys int   `json:"totalKeys"`
 }
 
-// openPatience is how long another process may hold the file.
+// openPatience bounds the wait for another process that holds the file.
 const openPatience = 5 * time.Second
 
 // revisionBytes is the length of a key in etcd's database: the revision, an underscore, and the
-// number of the change in it.
+// number of the change within the revision.
 const revisionBytes = 17
 
-// Look makes sure that the snapshot in a file is whole, and says what is in it.
+// Look verifies that a snapshot file is complete, and describes it.
 func Look(path string) (Info, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func Look(path string) (Info, error) {
 	return info, info.read(path)
 }
 
-// read looks into the database.
+// read reads the database.
 func (i *Info) read(path string) (err error) {
 	db, err := bbolt.Open(path, 0o400, &bbolt.Options{ReadOnly: true, Timeout: openPatience})
 	if err != nil {
@@ -62,20 +62,20 @@ func (i *Info) read(path string) (err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		changes := tx.Bucket([]byte("key"))
 		if changes == nil {
-			return errors.New("it is no database of etcd's")
+			return errors.New("it is not an etcd database")
 		}
 		living := map[string]struct{}{}
-		// They are in the order of their revisions.
+		// Changes are in the order of their revisions.
 		err := changes.ForEach(func(revision, change []byte) error {
 			if len(revision) < revisionBytes {
-				return fmt.Errorf("there is a revision of %d bytes", len(revision))
+				return fmt.Errorf("a revision has %d bytes", len(revision))
 			}
 			key, err := keyOf(change)
 			if err != nil {
 				return err
 			}
 			i.Revision = int64(binary.BigEndian.Uint64(revision))
-			if len(revision) > revisionBytes { // a mark of deletion
+			if len(revision) > revisionBytes { // a deletion marker
 				delete(living, key)
 			} else {
 				living[key] = struct{}{}
@@ -91,10 +91,10 @@ func (i *Info) read(path string) (err error) {
 	return nil
 }
 
-// keyField is that of the key in etcd's message of a change (mvccpb.KeyValue).
+// keyField is the number of the key's field in etcd's message of a change (mvccpb.KeyValue).
 const keyField = 1
 
-// keyOf reads the key of a change.
+// keyOf returns the key of a change.
 func keyOf(change []byte) (string, error) {
 	for len(change) > 0 {
 		number, kind, n := protowire.ConsumeTag(change)
@@ -114,5 +114,5 @@ func keyOf(change []byte) (string, error) {
 		}
 		change = change[n:]
 	}
-	return "", errors.New("there is a change without a key")
+	return "", errors.New("a change has no key")
 }

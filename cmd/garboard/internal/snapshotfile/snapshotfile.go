@@ -1,4 +1,4 @@
-// Package snapshotfile keeps snapshots of etcd in files and looks into them.
+// Package snapshotfile saves snapshots of etcd to files and inspects them.
 package snapshotfile
 
 import (
@@ -20,27 +20,28 @@ import (
 	"github.com/garboard/garboard/libs/snapshot"
 )
 
-// Saved is what Save has kept.
+// Saved describes a saved snapshot.
 type Saved struct {
 	Info
-	// Etcd is the name of the cluster, Others those of the other ones, which are not in the file.
+	// Etcd is the name of the cluster; Others are the names of the other clusters, which are not in
+	// the file.
 	Etcd   string
 	Others []string
-	// Took is how long it took.
+	// Took is the duration of the save.
 	Took time.Duration
 }
 
-// Options say what is saved.
+// Options configure Save.
 type Options struct {
-	// Etcd names the cluster; that of most resources if empty.
+	// Etcd names the cluster; if empty, that of most resources.
 	Etcd string
-	// Progress is told how many bytes have come, of about how many (0 if that is not known);
-	// nil for nobody.
+	// Progress is called with the number of bytes received and the approximate total (0 if not
+	// known); may be nil.
 	Progress func(bytes, about int64)
 }
 
-// Save gets a snapshot from an apiserver and keeps it in a file, which only its owner can read.
-// Until all of it has come and was found to be whole, the file at path stays what it was.
+// Save requests a snapshot from an apiserver and saves it to a file that only its owner can read.
+// The file at path stays unchanged until the whole snapshot has arrived and is verified.
 func Save(ctx context.Context, config *rest.Config, path string, opts Options) (saved Saved, err error) {
 	began := time.Now()
 	query := url.Values{}
@@ -54,7 +55,7 @@ func Save(ctx context.Context, config *rest.Config, path string, opts Options) (
 	defer func() { _ = response.Body.Close() }()
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*")
 	if err != nil {
-		return Saved{}, fmt.Errorf("making a file beside %s: %w", path, err)
+		return Saved{}, fmt.Errorf("creating a file next to %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -62,14 +63,14 @@ func Save(ctx context.Context, config *rest.Config, path string, opts Options) (
 			_ = os.Remove(file.Name())
 		}
 	}()
-	to := &told{Writer: file, about: number(response, snapshot.HeaderSize), tell: opts.Progress}
+	to := &progressWriter{Writer: file, about: number(response, snapshot.HeaderSize), report: opts.Progress}
 	if _, err := io.Copy(to, response.Body); err != nil {
 		return Saved{}, fmt.Errorf("the snapshot was cut off after %d bytes: %w", to.bytes, err)
 	}
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {
 		return Saved{}, fmt.Errorf("writing %s: %w", file.Name(), err)
 	}
-	// What is verified is what was written, not what came.
+	// Verify the written file rather than the received bytes.
 	info, err := Look(file.Name())
 	if err != nil {
 		return Saved{}, err
@@ -78,7 +79,7 @@ func Save(ctx context.Context, config *rest.Config, path string, opts Options) (
 		return Saved{}, fmt.Errorf("the snapshot is older than what the apiserver promised: it ends at revision %d, before %d", info.Revision, least)
 	}
 	if err := os.Rename(file.Name(), path); err != nil {
-		return Saved{}, fmt.Errorf("giving the snapshot its name: %w", err)
+		return Saved{}, fmt.Errorf("renaming the snapshot: %w", err)
 	}
 	if err := syncFolder(filepath.Dir(path)); err != nil {
 		return Saved{}, err
@@ -93,14 +94,14 @@ func Save(ctx context.Context, config *rest.Config, path string, opts Options) (
 	return saved, nil
 }
 
-// syncFolder makes the name of a file in it last.
+// syncFolder makes the name of a file in the directory durable.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("making the file's name last: %w", err)
+		return fmt.Errorf("syncing the directory: %w", err)
 	}
 	if err := errors.Join(folder.Sync(), folder.Close()); err != nil {
-		return fmt.Errorf("making the file's name last: %w", err)
+		return fmt.Errorf("syncing the directory: %w", err)
 	}
 	return nil
 }
@@ -113,18 +114,18 @@ func number(response *http.Response, header string) int64 {
 	return n
 }
 
-// told is a writer that tells of its progress.
-type told struct {
+// progressWriter is a writer that reports its progress.
+type progressWriter struct {
 	io.Writer
 	bytes, about int64
-	tell         func(bytes, about int64)
+	report       func(bytes, about int64)
 }
 
-func (t *told) Write(part []byte) (int, error) {
+func (t *progressWriter) Write(part []byte) (int, error) {
 	n, err := t.Writer.Write(part)
 	t.bytes += int64(n)
-	if t.tell != nil {
-		t.tell(t.bytes, t.about)
+	if t.report != nil {
+		t.report(t.bytes, t.about)
 	}
 	return n, err
 }

@@ -145,7 +145,7 @@ func TestBootstrapSecret(t *testing.T) {
 
 func TestTokenRenewalRefuses(t *testing.T) {
 	for want, change := range map[string]func(*tokenCreate){
-		"not negative":         func(c *tokenCreate) { c.renewal.every = -1 },
+		"must not be negative": func(c *tokenCreate) { c.renewal.every = -1 },
 		"neither TOKEN nor":    func(c *tokenCreate) { c.renewal.every, c.file = time.Minute, "x" },
 		"half of --ttl 1h0m0s": func(c *tokenCreate) { c.renewal.every = 31 * time.Minute },
 		"half of --ttl 0s":     func(c *tokenCreate) { c.renewal.every, c.ttl = time.Minute, 0 },

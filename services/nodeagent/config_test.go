@@ -22,7 +22,7 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("a wrong configuration was taken")
 	}
-	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "-1 is negative", `"vm.swappiness" are not known to be namespaced`} {
+	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", `"vm.swappiness" are not known to be namespaced`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
@@ -46,7 +46,7 @@ func TestNewTouchesNoDisk(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, fault := range map[string]string{filepath.Join(t.TempDir(), "data"): "", filepath.Join(file, "data"): "making the node agent's data directory"} {
+	for dir, fault := range map[string]string{filepath.Join(t.TempDir(), "data"): "", filepath.Join(file, "data"): "creating the node agent's data directory"} {
 		agent, err := nodeagent.New(nodeagent.Config{
 			NodeName: "node-1", DataDir: dir, API: &rest.Config{Host: "https://127.0.0.1:1"},
 			Runtime: nodeagent.RuntimeConfig{Endpoint: "unix://" + t.TempDir() + "/none.sock"},

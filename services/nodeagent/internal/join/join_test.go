@@ -587,7 +587,7 @@ func TestASignerThatDoesSomethingElse(t *testing.T) {
 		p.signAll()
 		p.join(j)
 		time.Sleep(time.Minute)
-		expect(t, j, `is not the one that was asked for: the certificate of another node: it is for "system:node:n2", and this node is "n1"`)
+		expect(t, j, `is not the requested one: the certificate of another node: it is for "system:node:n2", and this node is "n1"`)
 		if _, err := os.Stat(filepath.Join(p.dir, CurrentFile)); err == nil {
 			t.Error("it is kept")
 		}

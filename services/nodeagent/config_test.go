@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestFaultsAreToldAtOnce(t *testing.T) {
 	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}})
 	if err == nil {
-		t.Fatal("a wrong configuration was taken")
+		t.Fatal("a wrong configuration was accepted")
 	}
 	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", `"vm.swappiness" are not known to be namespaced`} {
 		if !strings.Contains(err.Error(), want) {
@@ -36,11 +36,12 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := agent.Ready(t.Context()); err == nil {
-		t.Error("an agent that does not run says that it is ready")
+		t.Error("an agent that does not run is ready")
 	}
 }
 
-// TestNewTouchesNoDisk: the data directory is made when the agent runs, and only then can that fail.
+// TestNewTouchesNoDisk: New does not create the data directory; Run does, and only it fails if that
+// is impossible.
 func TestNewTouchesNoDisk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -55,7 +56,7 @@ func TestNewTouchesNoDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(dir); err == nil {
-			t.Errorf("%s is there before the agent runs", dir)
+			t.Errorf("%s exists before the agent runs", dir)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		err = agent.Run(ctx)
@@ -69,7 +70,7 @@ func TestNewTouchesNoDisk(t *testing.T) {
 	}
 }
 
-// TestDataIsNobodyElses: a data directory that others may look into is closed to them.
+// TestDataIsNobodyElses: Run restricts a data directory that other users can read.
 func TestDataIsNobodyElses(t *testing.T) {
 	for mode, want := range map[os.FileMode]os.FileMode{0o777: 0o750, 0o755: 0o750, 0o750: 0o750, 0o700: 0o700} {
 		dir := filepath.Join(t.TempDir(), "data")
@@ -94,7 +95,7 @@ func TestDataIsNobodyElses(t *testing.T) {
 
 func TestProbeRuntime(t *testing.T) {
 	if err := nodeagent.ProbeRuntime(t.Context(), "unix://"+t.TempDir()+"/none.sock"); err == nil {
-		t.Error("a socket that is not there answered")
+		t.Error("a missing socket answered")
 	}
 }
 

@@ -57,7 +57,7 @@ func TestCheck(t *testing.T) {
 		{"fits", wants("1500m"), []*corev1.Pod{wants("500m")}, "", ""},
 		{"too much CPU", wants("1600m"), []*corev1.Pod{wants("500m")}, "OutOfcpu", "Node didn't have enough resource: cpu, requested: 1600, used: 500, capacity: 2000"},
 		{"too many pods", wants("0"), []*corev1.Pod{wants("0"), wants("0"), wants("0")}, "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"},
-		{"a resource that is not there", gpu, nil, "OutOfexample.com/gpu", "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"},
+		{"a missing resource", gpu, nil, "OutOfexample.com/gpu", "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"},
 		{"another selector", selected, nil, "NodeAffinity", mismatch},
 		{"by name", byName, nil, "", ""},
 		{"in", affinity(corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}), nil, "", ""},
@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What the node counts is what quota and scheduler count.
+// TestSizes: the node counts the same requests as quota and scheduler.
 func TestSizes(t *testing.T) {
 	quantity := func(cpu string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}

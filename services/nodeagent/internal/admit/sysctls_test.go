@@ -63,12 +63,12 @@ func TestSysctls(t *testing.T) {
 	}
 	for _, pattern := range []string{"", "vm.swappiness", "kernel.*", "*", "NET.core", "net..x", "net.*.x", "net.core.*/../../x", strings.Repeat("net.", 100)} {
 		if _, err := admit.NewSysctls("6.1.0", []string{pattern}); err == nil {
-			t.Errorf("%q is taken", pattern)
+			t.Errorf("%q is accepted", pattern)
 		}
 	}
 }
 
-// FuzzSysctls lets a pod ask for any name: it gets those on the list, and nothing that only
+// FuzzSysctls: a pod that asks for any name gets only those on the list, and nothing that merely
 // resembles one.
 func FuzzSysctls(f *testing.F) {
 	for _, name := range []string{"net.ipv4.tcp_syncookies", "net/ipv4/tcp_syncookies", "net.core.a", "kernel.shm", "net.core./../x", "", "*"} {

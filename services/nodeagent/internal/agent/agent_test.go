@@ -35,18 +35,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const nodeName = "node-1"
 
-// world is an API in memory and a machine with a simulated runtime, on which agents run.
+// world is an in-memory API and a machine with a simulated runtime, on which agents run.
 type world struct {
 	t       *testing.T
 	api     *fake.Client
 	dir     string
 	trace   *trace.Recorder
-	metrics *prometheus.Registry // of one agent; none are kept when nil
+	metrics *prometheus.Registry // of one agent; discarded when nil
 	runtime *runtime.Client
 	dial    prober.Dial
 	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
 	level   slog.Level  // of the log
-	away    atomic.Bool // whether the agents' calls fail, all of them
+	away    atomic.Bool // whether all calls of the agents fail
 	real    bool        // whether the runtime starts containers
 }
 
@@ -92,14 +92,14 @@ func (w *world) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.t.Output(), &slog.HandlerOptions{Level: w.level}))
 }
 
-// start runs an agent and gives what ends it.
+// start runs an agent and returns the function that stops it.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
 	_, stop = w.startWith(func(*agent.Config) {})
 	return stop
 }
 
-// startWith is start of an agent whose configuration is otherwise than usual.
+// startWith runs an agent with a changed configuration.
 func (w *world) startWith(change func(*agent.Config)) (a *agent.Agent, stop func()) {
 	w.t.Helper()
 	api := restricted{w.api, w}
@@ -144,7 +144,7 @@ func (w *world) startWith(change func(*agent.Config)) (a *agent.Agent, stop func
 	return a, stop
 }
 
-// eventually waits until check gives "".
+// eventually waits until check returns "".
 func (w *world) eventually(what string, check func() string) {
 	w.t.Helper()
 	deadline := time.NewTimer(2 * time.Minute)
@@ -174,7 +174,7 @@ func (w *world) get(name string) *corev1.Pod {
 	return pod
 }
 
-// until waits until the pod fulfils what.
+// until waits until ok holds for the pod; what describes it.
 func (w *world) until(name, what string, ok func(*corev1.Pod) bool) *corev1.Pod {
 	w.t.Helper()
 	var pod *corev1.Pod
@@ -199,7 +199,7 @@ func (w *world) create(pod *corev1.Pod) *corev1.Pod {
 	return created
 }
 
-// eventsOf gives the Events about a pod as "reason: message", in order.
+// eventsOf returns the Events about a pod as "reason: message", in order.
 func (w *world) eventsOf(name string) []string {
 	list, _, err := client.Of[*corev1.Event](w.api).List(w.t.Context(), "default", metav1.ListOptions{})
 	if err != nil {
@@ -273,7 +273,7 @@ func TestNodeRegisters(t *testing.T) {
 		for _, c := range node.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && c.Reason == "KubeletReady" {
 				if node.Status.NodeInfo.ContainerRuntimeVersion != "simulated://0.1.0" || node.Labels["garboard.io/simulated"] != "true" {
-					t.Errorf("the node does not say that it is simulated: %s, %v", node.Status.NodeInfo.ContainerRuntimeVersion, node.Labels)
+					t.Errorf("the node is not marked as simulated: %s, %v", node.Status.NodeInfo.ContainerRuntimeVersion, node.Labels)
 				}
 				if got := node.Status.Allocatable.Pods().Value(); got != 5 {
 					t.Errorf("allocatable pods: %d", got)
@@ -285,7 +285,7 @@ func TestNodeRegisters(t *testing.T) {
 	})
 }
 
-// TestSimulatedProbes: the simulated runtime answers probes for its pods, as they say.
+// TestSimulatedProbes: the simulated runtime answers probes for its pods, as configured.
 func TestSimulatedProbes(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -304,7 +304,7 @@ func TestSimulatedProbes(t *testing.T) {
 	w.until("fine", "ready", ready)
 	w.hasEvent("broken", "Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 503")
 	if ready(w.get("broken")) {
-		t.Error("a pod whose probe fails is ready")
+		t.Error("a pod with a failing probe is ready")
 	}
 }
 
@@ -370,7 +370,7 @@ func TestAgentTakesOver(t *testing.T) {
 		for _, c := range w.containers() {
 			names = append(names, c.PodName)
 			if c.PodName == "stays" && !slices.ContainsFunc(before, func(old runtime.Container) bool { return old.ID == c.ID }) {
-				t.Fatalf("a second container was made: %+v", c)
+				t.Fatalf("a second container was created: %+v", c)
 			}
 		}
 		if slices.Equal(names, []string{"stays"}) {
@@ -395,7 +395,7 @@ func TestCrashLoop(t *testing.T) {
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "CrashLoopBackOff"
 	})
 	cs := got.Status.ContainerStatuses[0]
-	// Who looks ten seconds late sees a later wait, which is twice as long for each restart more.
+	// A late reader sees a later wait, which doubles with each restart.
 	wait := min(5*time.Second<<cs.RestartCount, 5*time.Minute)
 	if cs.RestartCount < 1 || cs.LastTerminationState.Terminated == nil || cs.LastTerminationState.Terminated.ExitCode != 3 ||
 		got.Status.Phase != corev1.PodRunning ||

@@ -11,13 +11,14 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// cut takes the apiserver away from the agents, whole: every call fails and no watch goes on.
+// cut makes the apiserver entirely unavailable to the agents: every call fails and no watch
+// continues.
 func (w *world) cut() {
 	w.away.Store(true)
 	w.api.CloseWatches()
 }
 
-// referred are objects to which referring's pod refers.
+// referred returns the objects to which referring's pod refers.
 func referred() []scheme.Object {
 	return []scheme.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}, Data: map[string]string{"mode": "fast"}},
@@ -31,8 +32,9 @@ func referred() []scheme.Object {
 	}
 }
 
-// referring is a pod that needs of the API all that a pod can: variables and files from ConfigMaps and
-// Secrets, some of which are not there, the addresses of Services, a token, a pull secret.
+// referring returns a pod that needs everything a pod can need of the API: variables and files from
+// ConfigMaps and Secrets, some of which do not exist, the addresses of Services, a token, a pull
+// secret.
 func referring(name string) *corev1.Pod {
 	optional := true
 	pod := newPod(name)
@@ -55,8 +57,8 @@ func referring(name string) *corev1.Pod {
 	return pod
 }
 
-// TestAwayApiserver: with the apiserver away whole, longer than any answer is used again, containers
-// are started anew; what was written down meanwhile arrives later.
+// TestAwayApiserver: while the apiserver is entirely unavailable, for longer than any answer is
+// cached, containers are restarted; statuses of that time arrive later.
 func TestAwayApiserver(t *testing.T) {
 	w := newWorld(t, referred()...)
 	w.start()

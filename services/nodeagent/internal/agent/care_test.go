@@ -42,7 +42,7 @@ func restartsOf(pod *corev1.Pod) int32 {
 	return pod.Status.ContainerStatuses[0].RestartCount
 }
 
-// told counts how often an Event with a reason was recorded about a pod.
+// told returns how often an Event with a reason was recorded about a pod.
 func (w *world) told(name, reason string) (n int32) {
 	list, _, err := client.Of[*corev1.Event](w.api).List(w.t.Context(), "default", metav1.ListOptions{})
 	if err != nil {
@@ -56,8 +56,8 @@ func (w *world) told(name, reason string) (n int32) {
 	return n
 }
 
-// TestChangedPodsStayInCare: whatever may change in a running pod, its containers are probed and
-// started anew, and it ends when it is deleted.
+// TestChangedPodsStayInCare: whatever changes in a running pod, its containers are probed and
+// restarted, and the pod terminates when it is deleted.
 func TestChangedPodsStayInCare(t *testing.T) {
 	hour := int64(3600)
 	changes := map[string]func(*corev1.Pod){
@@ -101,7 +101,7 @@ func TestChangedPodsStayInCare(t *testing.T) {
 		before[name] = restartsOf(seen)
 	}
 	for name := range changes {
-		w.until(name, "probed and started again", func(p *corev1.Pod) bool { return restartsOf(p) > before[name] })
+		w.until(name, "probed and restarted", func(p *corev1.Pod) bool { return restartsOf(p) > before[name] })
 	}
 	w.until("ephemeral", "shown with its debugger waiting", func(p *corev1.Pod) bool {
 		statuses := p.Status.EphemeralContainerStatuses
@@ -109,7 +109,7 @@ func TestChangedPodsStayInCare(t *testing.T) {
 	})
 	w.hasEvent("ephemeral", "UnsupportedField: this node agent does not run ephemeral containers: [debugger]; the pod runs without them")
 	if n := w.told("ephemeral", "UnsupportedField"); n != 1 {
-		t.Errorf("it was told %d times that ephemeral containers do not run, want once", n)
+		t.Errorf("got %d Events that ephemeral containers do not run, want 1", n)
 	}
 	for _, name := range []string{"resize", "init-resize", "pod-resize"} {
 		w.hasEvent(name, "ResizeInfeasible: Pod resize Infeasible: {")
@@ -129,8 +129,8 @@ func TestChangedPodsStayInCare(t *testing.T) {
 	}
 }
 
-// TestResizeIsNotShownAsDone: a node that does not resize says so, and shows what containers have:
-// after a start of the agent, after one of the container, until the resize is taken back.
+// TestResizeIsNotShownAsDone: a node that does not resize says so and shows the actual resources:
+// after a restart of the agent, after one of the container, until the resize is reverted.
 func TestResizeIsNotShownAsDone(t *testing.T) {
 	w := newWorld(t)
 	stop := w.start()
@@ -172,22 +172,22 @@ func testResize(t *testing.T, w *world, restartAgent func()) {
 	if err := w.runtime.StopContainer(t.Context(), stopped, 0); err != nil {
 		t.Fatal(err)
 	}
-	check("after starts of agent and container", w.until("sized", "started again", func(p *corev1.Pod) bool { return restartsOf(p) == 1 && waits(p) }))
+	check("after restarts of agent and container", w.until("sized", "restarted", func(p *corev1.Pod) bool { return restartsOf(p) == 1 && waits(p) }))
 	for _, c := range w.containers() {
 		if c.PodName != "sized" {
 			continue
 		}
 		if c.ID != stopped && !strings.Contains(c.Annotations["garboard.io/container-resources"], `"cpu":"100m"`) {
-			t.Errorf("the container was made with %s", c.Annotations["garboard.io/container-resources"])
+			t.Errorf("the container was created with %s", c.Annotations["garboard.io/container-resources"])
 		}
 		if want := (runtime.Resources{CPUShares: 102, CPUPeriod: 100000, CPUQuota: 50000, MemoryLimit: 64 << 20}); c.Resources != nil && !equality.Semantic.DeepEqual(*c.Resources, want) {
 			t.Errorf("the container has %+v, want %+v", *c.Resources, want)
 		}
 	}
 	if n := w.told("sized", "ResizeInfeasible"); n != 1 {
-		t.Errorf("it was told %d times that the pod is not resized, want once", n)
+		t.Errorf("got %d Events that the pod is not resized, want 1", n)
 	}
 	w.change("sized", func(p *corev1.Pod) { p.Spec.Containers[0].Resources = had })
-	check("after the resize was taken back", w.until("sized", "not waiting for a resize", func(p *corev1.Pod) bool { return pending(p) == nil && ready(p) }))
+	check("after the resize was reverted", w.until("sized", "not waiting for a resize", func(p *corev1.Pod) bool { return pending(p) == nil && ready(p) }))
 	w.remove("sized")
 }

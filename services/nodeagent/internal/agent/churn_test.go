@@ -15,8 +15,8 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// TestPodsComeAndGo makes pods and deletes them at random moments, as early as before anything
-// was done for them. All end, and nothing is left of any.
+// TestPodsComeAndGo creates pods and deletes them at random moments, as early as before anything
+// was done for them. All terminate, and nothing is left of any.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
 		testChurn(t, newSimulatedMachine(t), churn{pods: 300, living: 40, lives: 6 * time.Second})
@@ -26,7 +26,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	})
 }
 
-// churn says how many pods there are, how many of them at once, and how long one lives at most.
+// churn configures the number of pods, of concurrent pods, and the maximum lifetime of a pod.
 type churn struct {
 	pods, living int
 	lives        time.Duration
@@ -74,8 +74,8 @@ func testChurn(t *testing.T, m machine, c churn) {
 	}
 }
 
-// comeAndGo is the life of one pod: it reports whether the pod was ready before it was deleted,
-// and how long its end took.
+// comeAndGo runs the lifecycle of one pod. It reports whether the pod was ready before it was
+// deleted, and how long its termination took.
 func (w *proxied) comeAndGo(n int, chance *rand.Rand, lives time.Duration) (ran bool, took time.Duration) {
 	name := fmt.Sprintf("pod-%d", n)
 	pod := newPod(name)
@@ -87,7 +87,7 @@ func (w *proxied) comeAndGo(n int, chance *rand.Rand, lives time.Duration) (ran 
 		w.t.Errorf("creating %s: %v", name, err)
 		return false, 0
 	}
-	// Most moments of interest are early ones.
+	// Early moments are the most interesting ones.
 	<-time.After(time.Duration(chance.Float64() * chance.Float64() * float64(lives)))
 	if present := w.get(name); present != nil {
 		ran = ready(present)
@@ -104,7 +104,7 @@ func (w *proxied) comeAndGo(n int, chance *rand.Rand, lives time.Duration) (ran 
 	defer tick.Stop()
 	for last := w.get(name); last != nil; last = w.get(name) {
 		if time.Since(began) > 2*time.Minute {
-			w.t.Errorf("%s is still there: %s %+v", name, last.Status.Phase, last.Status.ContainerStatuses)
+			w.t.Errorf("%s still exists: %s %+v", name, last.Status.Phase, last.Status.ContainerStatuses)
 			return ran, time.Since(began)
 		}
 		<-tick.C

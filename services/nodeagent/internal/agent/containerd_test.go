@@ -24,7 +24,7 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// newContainerdWorld is a world whose machine runs containers.
+// newContainerdWorld returns a world whose machine runs containers.
 func newContainerdWorld(t *testing.T, containers *harness.Containers) *world {
 	t.Helper()
 	w := &world{
@@ -58,7 +58,7 @@ func newContainerdWorld(t *testing.T, containers *harness.Containers) *world {
 	return w
 }
 
-// page is what the pod's web server answers, or why it does not.
+// page returns the page of the pod's web server, or the error.
 func page(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pod.Status.PodIP+"/", nil)
@@ -77,7 +77,7 @@ func page(t *testing.T, pod *corev1.Pod) string {
 	return string(body)
 }
 
-// TestContainerd is the agent with real containers.
+// TestContainerd tests the agent with real containers.
 func TestContainerd(t *testing.T) {
 	containers := harness.Start(t)
 	for _, test := range []struct {
@@ -89,11 +89,11 @@ func TestContainerd(t *testing.T) {
 		{"hostile volumes", testHostileVolumes},
 		{"a subPath is not redirected", testSubPathRace},
 		{"sub paths", testSubPaths},
-		{"a crash is followed by a start", testRestart},
+		{"restart after a crash", testRestart},
 		{"a private image", testPrivate},
-		{"the runtime crashes", testRuntimeCrash},
-		{"the agent is replaced", testTakeOver},
-		{"the apiserver is away", testAway},
+		{"crash of the runtime", testRuntimeCrash},
+		{"replacement of the agent", testTakeOver},
+		{"unavailable apiserver", testAway},
 		{"a resize", func(t *testing.T, w *world, _ *harness.Containers) {
 			stop := w.start()
 			testResize(t, w, func() { stop(); w.start() })
@@ -235,7 +235,7 @@ func testRestart(t *testing.T, w *world, _ *harness.Containers) {
 	})
 	last := got.Status.ContainerStatuses[0].LastTerminationState.Terminated
 	if last == nil || last.ExitCode != 7 || last.Reason != "Error" || last.Message != "dying\n" {
-		t.Errorf("the last end is %+v", last)
+		t.Errorf("the last termination is %+v", last)
 	}
 	var out bytes.Buffer
 	handle := <-w.handle
@@ -243,7 +243,7 @@ func testRestart(t *testing.T, w *world, _ *harness.Containers) {
 		t.Fatal(err)
 	}
 	if out.String() != "{}\nfirst\n" {
-		t.Errorf("the log of the one before is %q", out.String())
+		t.Errorf("the previous log is %q", out.String())
 	}
 	w.remove("flaky")
 }
@@ -277,7 +277,7 @@ func testRuntimeCrash(t *testing.T, w *world, containers *harness.Containers) {
 	w.until("later", "ready", ready)
 	after := w.get("steady")
 	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || !ready(after) {
-		t.Errorf("the pod was %+v and is %+v", before.Status, after.Status)
+		t.Errorf("the pod changed from %+v to %+v", before.Status, after.Status)
 	}
 	w.remove("steady")
 	w.remove("later")
@@ -293,14 +293,14 @@ func testTakeOver(t *testing.T, w *world, _ *harness.Containers) {
 	w.until("new", "ready", ready)
 	after := w.get("kept")
 	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID || after.Status.PodIP != before.Status.PodIP {
-		t.Errorf("the pod was %+v and is %+v", before.Status, after.Status)
+		t.Errorf("the pod changed from %+v to %+v", before.Status, after.Status)
 	}
 	w.remove("kept")
 	w.remove("new")
 }
 
-// testAway takes the apiserver away whole for a minute and more, in which a container crashes twice:
-// each that follows finds in its environment and its files what the first one did.
+// testAway makes the apiserver entirely unavailable for more than a minute, in which a container
+// crashes twice: each successor has the same environment and files as the first.
 func testAway(t *testing.T, w *world, _ *harness.Containers) {
 	w.api.Load(referred()...)
 	w.start()
@@ -338,6 +338,6 @@ func testAway(t *testing.T, w *world, _ *harness.Containers) {
 		t.Errorf("%d restarts arrived while the apiserver was away", n)
 	}
 	w.away.Store(false)
-	w.until("alone", "told of its restarts", func(p *corev1.Pod) bool { return restartsOf(p) >= 2 })
+	w.until("alone", "shown with its restarts", func(p *corev1.Pod) bool { return restartsOf(p) >= 2 })
 	w.remove("alone")
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// Environment variables that make the tests of pods' lives longer, and repeat them.
+// Environment variables that make the tests of pod lifecycles longer or repeat them.
 const (
-	// faultsVariable is how many faults are tried, "all" for all.
+	// faultsVariable is the number of faults to try, "all" for all.
 	faultsVariable = "GARBOARD_POD_FAULTS"
-	// podsVariable is how many pods come and go.
+	// podsVariable is the number of pods that come and go.
 	podsVariable = "GARBOARD_PODS"
-	// seedVariable is what chance begins with.
+	// seedVariable is the seed of the random numbers.
 	seedVariable = "GARBOARD_SEED"
 )
 
-// fault is what happens at a point of a pod's life.
+// fault is an event at a point of a pod's lifecycle.
 type fault string
 
 const (
@@ -41,7 +41,7 @@ const (
 	restarts fault = "the runtime is killed"
 )
 
-// scenario is one fault at one side of one call.
+// scenario is one fault before, during or after one call.
 type scenario struct {
 	point faultpoint.Point
 	side  faultpoint.Side
@@ -50,7 +50,7 @@ type scenario struct {
 
 func (s scenario) String() string { return fmt.Sprintf("%s/%s/%s", s.point, s.side, s.fault) }
 
-// scenariosOf are all faults at the points of a recorded run.
+// scenariosOf returns all faults at the points of a recorded run.
 func scenariosOf(points []faultpoint.Point) []scenario {
 	var all []scenario
 	for _, point := range points {
@@ -70,7 +70,7 @@ func scenariosOf(points []faultpoint.Point) []scenario {
 	return all
 }
 
-// faultyPod has what makes calls: an init container, two others, volumes, a hook.
+// faultyPod returns a pod that causes many calls: an init container, two others, volumes, a hook.
 func faultyPod(name string) *corev1.Pod {
 	pod := newPod(name)
 	grace := int64(4)
@@ -96,8 +96,8 @@ func faultyPod(name string) *corev1.Pod {
 	return pod
 }
 
-// TestFaultPoints stops a pod's life at each call to the runtime, on either runtime, and lets
-// something happen there. Whatever it is, the pod runs or ends, and nothing is left of it.
+// TestFaultPoints stops a pod's lifecycle at each call to the runtime, on either runtime, and
+// injects a fault there. Whatever the fault, the pod runs or terminates, and nothing is left of it.
 func TestFaultPoints(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
 		machines := slices.Repeat([]newMachine{func(t *testing.T) machine { return newSimulatedMachine(t) }}, 8)
@@ -116,10 +116,10 @@ func TestFaultPoints(t *testing.T) {
 	})
 }
 
-// newMachine gives the machine of a test.
+// newMachine returns the machine of a test.
 type newMachine func(t *testing.T) machine
 
-// testFaults tries a number of faults, on all machines at once.
+// testFaults tries a number of faults, on all machines in parallel.
 func testFaults(t *testing.T, count int, machines []newMachine) {
 	all := scenariosOf(recordPoints(t, machines[0]))
 	seed := seedOf(t)
@@ -154,7 +154,7 @@ func testFaults(t *testing.T, count int, machines []newMachine) {
 	wg.Wait()
 }
 
-// recordPoints are the calls of a life without a fault.
+// recordPoints returns the calls of a lifecycle without a fault.
 func recordPoints(t *testing.T, on newMachine) []faultpoint.Point {
 	t.Helper()
 	var points []faultpoint.Point
@@ -174,7 +174,7 @@ func recordPoints(t *testing.T, on newMachine) []faultpoint.Point {
 	return points
 }
 
-// testFault lets one fault happen.
+// testFault injects one fault.
 func testFault(t *testing.T, m machine, s scenario) {
 	w := newProxied(t, m)
 	w.forgetImages()
@@ -208,8 +208,8 @@ func testFault(t *testing.T, m machine, s scenario) {
 	}
 }
 
-// untilReached waits until the trap holds a call, and deletes the pod when it runs. It reports
-// false when the pod is gone before.
+// untilReached waits until the trap holds a call, and deletes the pod once it runs. It reports
+// false if the pod is gone first.
 func (w *proxied) untilReached(trap *faultpoint.Trap, deleted *bool) bool {
 	w.t.Helper()
 	reached := false
@@ -233,12 +233,12 @@ func (w *proxied) untilReached(trap *faultpoint.Trap, deleted *bool) bool {
 	return reached
 }
 
-// happen is the fault, while the call is held.
+// happen injects the fault while the call is held.
 func (w *proxied) happen(s scenario, trap *faultpoint.Trap, deleted *bool) {
 	w.t.Helper()
 	switch s.fault {
 	case deletes:
-		// One that is being deleted is told to be quick.
+		// A pod that is already being deleted gets a short grace period.
 		var grace *int64
 		if *deleted {
 			grace = new(int64(1))
@@ -265,7 +265,7 @@ func (w *proxied) happen(s scenario, trap *faultpoint.Trap, deleted *bool) {
 	case restarts:
 		if s.side == faultpoint.During {
 			trap.Release()
-			// Somewhere in the middle of what the runtime does.
+			// Somewhere in the middle of the runtime's work.
 			<-time.After(rand.N(300 * time.Millisecond)) //nolint:gosec // it is no secret
 			w.machine.restart(w.t)
 			w.proxy.Reconnect()
@@ -277,8 +277,8 @@ func (w *proxied) happen(s scenario, trap *faultpoint.Trap, deleted *bool) {
 	}
 }
 
-// fail writes into the pod's status that it has failed, as an eviction does. Then nothing runs,
-// though the pod stays in the API.
+// fail marks the pod as failed in its status, as an eviction does. Then nothing runs, though the
+// pod stays in the API.
 func (w *proxied) fail(trap *faultpoint.Trap, deleted bool) {
 	w.t.Helper()
 	failed := []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)
@@ -297,7 +297,7 @@ func (w *proxied) fail(trap *faultpoint.Trap, deleted bool) {
 			quiet = 0
 			return what
 		}
-		// The agent has looked at the runtime again by then.
+		// By then the agent has listed the runtime again.
 		if quiet++; quiet < 200 {
 			return "nothing runs just now"
 		}
@@ -305,7 +305,7 @@ func (w *proxied) fail(trap *faultpoint.Trap, deleted bool) {
 	})
 }
 
-// running says what runs, or could be started.
+// running returns what runs or could be started; "" if nothing does.
 func (w *proxied) running() string {
 	sandboxes, err := w.direct.Sandboxes(w.t.Context())
 	if err != nil {
@@ -328,7 +328,7 @@ func (w *proxied) running() string {
 	return ""
 }
 
-// delete deletes a pod, that may be gone already.
+// delete deletes a pod that may already be gone.
 func (w *proxied) delete(name string, grace *int64) {
 	w.t.Helper()
 	err := w.pods().Delete(w.t.Context(), "default", name, metav1.DeleteOptions{GracePeriodSeconds: grace})
@@ -337,7 +337,7 @@ func (w *proxied) delete(name string, grace *int64) {
 	}
 }
 
-// forgetImages makes the pod's images be pulled.
+// forgetImages makes the agent pull the pod's images again.
 func (w *proxied) forgetImages() {
 	w.t.Helper()
 	list, err := w.direct.ListImages(w.t.Context())
@@ -356,7 +356,7 @@ func (w *proxied) forgetImages() {
 	}
 }
 
-// seedOf is the seed of a test with chance in it, which is told.
+// seedOf returns the seed of a random test.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64() //nolint:gosec // it is no secret

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// TestContainerThatWasNeverStarted is an agent killed between making a container and starting
+// TestContainerThatWasNeverStarted: an agent was killed between creating a container and starting
 // it.
 func TestContainerThatWasNeverStarted(t *testing.T) {
 	w := newWorld(t)
@@ -123,7 +123,7 @@ func TestSidecarBesideAJob(t *testing.T) {
 	}
 	pod.Annotations["simulated.garboard.io/exit-after.nginx"] = "500ms"
 	w.create(pod)
-	// That it ran may be written at once with its end.
+	// The running state may be written together with the end.
 	got := w.until("job", "Succeeded", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
 	if s := got.Status.InitContainerStatuses[0].State; s.Terminated == nil {
 		t.Errorf("the sidecar: %+v", s)
@@ -155,7 +155,7 @@ func TestHooksAndVolumes(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	pod := newPod("hooks")
-	// The hook fails by itself, not because its time is over.
+	// The hook fails by itself, not because of a timeout.
 	grace := int64(120)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
 	pod.Annotations["simulated.garboard.io/exec-code"] = "7"
@@ -190,8 +190,8 @@ func TestHooksAndVolumes(t *testing.T) {
 	})
 }
 
-// TestDeletedBeforeTheStartOfItsContainer deletes a pod whose container was created and is not
-// started yet: such a container neither runs nor is gone, and nothing starts or ends it.
+// TestDeletedBeforeTheStartOfItsContainer deletes a pod whose container was created but not
+// started: such a container neither runs nor is gone, and nothing starts or ends it.
 func TestDeletedBeforeTheStartOfItsContainer(t *testing.T) {
 	w := newWorld(t)
 	w.start()

@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// busybox is a pod with one container that runs script, once.
+// busybox returns a pod with one container that runs script once.
 func busybox(name, script string, mounts ...corev1.VolumeMount) *corev1.Pod {
 	pod := newPod(name)
 	grace := int64(1)
@@ -33,7 +33,7 @@ func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// log is what a container of a pod has written.
+// log returns the output of a container of a pod.
 func (w *world) log(handle func(request string, out *bytes.Buffer) error, pod, container string) string {
 	w.t.Helper()
 	var out bytes.Buffer
@@ -49,7 +49,7 @@ func (w *world) reader() func(request string, out *bytes.Buffer) error {
 	return func(request string, out *bytes.Buffer) error { return handle(w.t.Context(), []byte(request), out) }
 }
 
-// mounts are the mount points below the world's directory.
+// mounts returns the mount points below the world's directory.
 func (w *world) mounts() []string {
 	w.t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -70,7 +70,7 @@ func (w *world) nothingIsMounted() {
 	w.eventually("nothing is mounted", func() string { return strings.Join(w.mounts(), " ") })
 }
 
-// testHostileVolumes has a container try what it can against the files that the agent gives it.
+// testHostileVolumes: a container attacks the files that the agent provides.
 func testHostileVolumes(t *testing.T, w *world, _ *harness.Containers) {
 	w.start()
 	writable := func(name string) corev1.VolumeMount { return corev1.VolumeMount{Name: name, MountPath: "/" + name} }
@@ -90,7 +90,7 @@ func testHostileVolumes(t *testing.T, w *world, _ *harness.Containers) {
 		}}}},
 	}
 	w.create(pod)
-	w.until("hostile", "started again", func(p *corev1.Pod) bool {
+	w.until("hostile", "restarted", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount > 0
 	})
 	read := w.reader()
@@ -102,7 +102,7 @@ func testHostileVolumes(t *testing.T, w *world, _ *harness.Containers) {
 			}
 		}
 		if strings.Contains(got, "is writable") {
-			t.Errorf("the container wrote to a volume of the API: %s", got)
+			t.Errorf("the container wrote to a read-only volume: %s", got)
 		}
 		return ""
 	})
@@ -110,8 +110,8 @@ func testHostileVolumes(t *testing.T, w *world, _ *harness.Containers) {
 	w.nothingIsMounted()
 }
 
-// testSubPathRace swaps the directory that containers mount for a link out of the volume, all the
-// time while they start.
+// testSubPathRace keeps swapping the directory that containers mount for a link out of the volume
+// while they start.
 func testSubPathRace(t *testing.T, w *world, _ *harness.Containers) {
 	volume, outside := t.TempDir(), t.TempDir()
 	for _, dir := range []string{filepath.Join(volume, "s"), filepath.Join(outside, "secret")} {
@@ -164,8 +164,8 @@ func testSubPathRace(t *testing.T, w *world, _ *harness.Containers) {
 	w.nothingIsMounted()
 }
 
-// testSubPaths mounts parts of volumes: directories and files, of memory and of the host, and looks
-// at what is left when a container and when the pod has ended, and when the agent has in between.
+// testSubPaths mounts parts of volumes: directories and files, in memory and on the host. It checks
+// what is left after a container, the agent, and the pod have ended.
 func testSubPaths(t *testing.T, w *world, _ *harness.Containers) {
 	host := t.TempDir()
 	if err := os.WriteFile(filepath.Join(host, "file"), []byte("the host's\n"), 0o644); err != nil {
@@ -208,14 +208,14 @@ func testSubPaths(t *testing.T, w *world, _ *harness.Containers) {
 	})
 	read := w.reader()
 	w.eventually("the container has written", func() string {
-		// The two streams of a container come in any order.
+		// The two streams of a container arrive in any order.
 		got := w.log(read, "parts", "main")
 		if strings.Contains(got, "fast{") && strings.Contains(got, "the host's\n") && strings.Contains(got, "\nkept\n") && strings.Contains(got, "read-only file system") {
 			return ""
 		}
 		return got
 	})
-	// The agent is killed and comes again: mounts of what runs stay, those of what has ended go.
+	// After a restart of the agent, mounts of running containers stay, and those of ended ones go.
 	stop()
 	w.start()
 	w.eventually("only the running container's mounts are left", func() string {
@@ -234,7 +234,7 @@ func testSubPaths(t *testing.T, w *world, _ *harness.Containers) {
 	}
 	w.eventually("the pod is gone", func() string {
 		if w.get("parts") != nil {
-			return "it is there"
+			return "it exists"
 		}
 		return ""
 	})

@@ -29,15 +29,15 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// machine is where a node agent runs: a container runtime that can be killed.
+// machine is a machine for node agents: a container runtime that can be killed.
 type machine interface {
-	// endpoint is the runtime's own socket.
+	// endpoint returns the runtime's own socket.
 	endpoint() string
-	// dial opens connections to pods; nil for the network.
+	// dial returns the function that opens connections to pods; nil for the network.
 	dial() func(ctx context.Context, network, address string) (net.Conn, error)
-	// restart kills the runtime and starts it anew. Containers of containerd go on meanwhile.
+	// restart kills the runtime and restarts it. Containers of containerd keep running meanwhile.
 	restart(t *testing.T)
-	// left is what pods left behind around the runtime.
+	// left returns what pods left behind around the runtime.
 	left() ([]string, error)
 }
 
@@ -119,7 +119,7 @@ func (m *simulatedMachine) dial() func(ctx context.Context, network, address str
 	}
 }
 
-// left: a simulated sandbox has its address in its file.
+// left returns nothing: a simulated sandbox has its address in its file.
 func (m *simulatedMachine) left() ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(m.dir, "[sc]*", "*.json"))
 	return files, err
@@ -130,7 +130,7 @@ type proxied struct {
 	*world
 	machine machine
 	proxy   *faultpoint.Proxy
-	// direct is a connection to the runtime beside the proxy.
+	// direct is a connection to the runtime that bypasses the proxy.
 	direct *runtime.Client
 	end    func()
 }
@@ -168,11 +168,11 @@ func connect(t *testing.T, endpoint string) *runtime.Client {
 	return c
 }
 
-// begin runs an agent.
+// begin starts an agent.
 func (w *proxied) begin() { w.end = w.start() }
 
-// kill ends the agent as a signal does that it cannot catch: nothing that it does while it ends
-// reaches the runtime or the API.
+// kill ends the agent like an uncatchable signal: nothing that it does while it ends reaches the
+// runtime or the API.
 func (w *proxied) kill() {
 	w.proxy.Cut()
 	w.api.Fail(func(client.Call) error { return errors.New("the agent is dead") })
@@ -181,7 +181,7 @@ func (w *proxied) kill() {
 	w.proxy.Mend()
 }
 
-// leftovers says what is left of pods on the machine, "" if nothing is.
+// leftovers returns what is left of pods on the machine, "" if nothing is.
 func (w *proxied) leftovers() string {
 	var left []string
 	sandboxes, err := w.direct.Sandboxes(w.t.Context())

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestMetrics checks what the agent shows of a node with a pod, and of one without.
+// TestMetrics checks the agent's metrics for a node with a pod, and for one without.
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
 	w.metrics = prometheus.NewRegistry()

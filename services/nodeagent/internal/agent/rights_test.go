@@ -18,17 +18,17 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// restricted is the client of a node: what Kubernetes' node authorizer would refuse fails the
-// test.
+// restricted is the client of a node: a call that Kubernetes' node authorizer would refuse fails
+// the test.
 type restricted struct {
 	client.Interface
 	w *world
 }
 
-// errAway is the answer to every call of a node whose apiserver is away.
+// errAway is the error of every call while the apiserver is unavailable.
 var errAway = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
 
-// Do carries a call.
+// Do makes a call.
 func (r restricted) Do(ctx context.Context, call client.Call, into runtime.Object) error {
 	if r.w.away.Load() {
 		return errAway
@@ -46,7 +46,7 @@ func (r restricted) Watch(ctx context.Context, call client.Call) (watch.Interfac
 	return r.Interface.Watch(ctx, call)
 }
 
-// Stream carries a streamed call; a node makes none.
+// Stream would make a streamed call; a node makes none.
 func (r restricted) Stream(_ context.Context, call client.Call) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("the node streams %s: %w", call.Kind.Resource, errAway)
 }
@@ -57,7 +57,7 @@ func (r restricted) check(ctx context.Context, call client.Call) {
 	}
 }
 
-// allowed has the rules of https://kubernetes.io/docs/reference/access-authn-authz/node/.
+// allowed implements the rules of https://kubernetes.io/docs/reference/access-authn-authz/node/.
 func (r restricted) allowed(call client.Call) bool {
 	is := func(verbs ...string) bool { return slices.Contains(verbs, call.Verb) }
 	resource := call.Kind.Resource
@@ -90,7 +90,7 @@ func (r restricted) allowed(call client.Call) bool {
 	return false
 }
 
-// refers says whether a pod of the node, or one that was, names an object.
+// refers reports whether a current or former pod of the node refers to an object.
 func (r restricted) refers(namespace, name string) bool {
 	pods, _, err := client.Of[*corev1.Pod](r.Interface).List(context.WithoutCancel(r.w.t.Context()), namespace,
 		metav1.ListOptions{FieldSelector: "spec.nodeName=" + nodeName})

@@ -14,8 +14,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// TestShutdown ends the node with its pods: those that the system needs after the others, and all
-// are told to have ended so. The node says that it is ending and takes no more pods.
+// TestShutdown shuts the node down with its pods: critical pods end last, and the API has the final
+// status of each. The node reports the shutdown and rejects new pods.
 func TestShutdown(t *testing.T) {
 	w := newWorld(t)
 	a, stop := w.startWith(func(cfg *agent.Config) {
@@ -24,7 +24,7 @@ func TestShutdown(t *testing.T) {
 	system := int32(2_000_000_000)
 	needed := newPod("needed")
 	needed.Spec.Priority = &system
-	// It takes its whole time to end, so that there is some to look at the node meanwhile.
+	// The slow pod uses its whole grace period, so that there is time to observe the node.
 	slow := newPod("slow")
 	slow.Annotations["simulated.garboard.io/stop-delay"] = "3s"
 	w.create(needed)
@@ -65,9 +65,9 @@ func TestShutdown(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(2 * time.Minute):
-		t.Fatal("the node does not end")
+		t.Fatal("the shutdown does not end")
 	}
-	// Everything was told before the agent ends.
+	// Every status was reported before the agent ends.
 	finished := map[string]time.Time{}
 	for _, name := range []string{"needed", "slow", "web"} {
 		pod := w.get(name)
@@ -88,14 +88,14 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	if finished["needed"].Before(finished["slow"]) || finished["needed"].Before(finished["web"]) {
-		t.Errorf("the pods ended at %v", finished)
+		t.Errorf("the critical pod ended before the others: %v", finished)
 	}
 	if pod := w.get("done"); pod.Status.Phase != corev1.PodSucceeded || pod.Status.Reason != "" {
 		t.Errorf("a pod that had ended: %+v", pod.Status)
 	}
 	for _, c := range w.containers() {
 		if c.State == runtime.Running {
-			t.Errorf("container %s of %s runs", c.Name, c.PodName)
+			t.Errorf("the container %s of %s still runs", c.Name, c.PodName)
 		}
 	}
 	stop()

@@ -29,7 +29,7 @@ func pod(init, app corev1.ResourceRequirements) *corev1.Pod {
 	}
 }
 
-// made is a container in the runtime that was made with resources.
+// made returns a container in the runtime that was created with these resources.
 func made(t *testing.T, name, id string, with corev1.ResourceRequirements, attempt uint32) runtime.Container {
 	t.Helper()
 	text, err := allocation.Encode(&corev1.Container{Name: name, Resources: with})
@@ -53,18 +53,18 @@ func TestOf(t *testing.T) {
 		name       string
 		containers []runtime.Container
 		old        corev1.PodStatus
-		want       corev1.ResourceRequirements // of the container c, whose spec asks for 200m
+		want       corev1.ResourceRequirements // of the container c, whose spec requests 200m
 		resized    string
 	}{
-		{"nothing was made", nil, corev1.PodStatus{}, cpu("200m"), "[]"},
-		{"made with the same", []runtime.Container{made(t, "c", "1", cpu("0.2"), 0)}, corev1.PodStatus{}, cpu("200m"), "[]"},
-		{"made with less", []runtime.Container{made(t, "c", "1", cpu("100m"), 0)}, corev1.PodStatus{}, cpu("100m"), "[c]"},
+		{"nothing was created", nil, corev1.PodStatus{}, cpu("200m"), "[]"},
+		{"created with the same", []runtime.Container{made(t, "c", "1", cpu("0.2"), 0)}, corev1.PodStatus{}, cpu("200m"), "[]"},
+		{"created with less", []runtime.Container{made(t, "c", "1", cpu("100m"), 0)}, corev1.PodStatus{}, cpu("100m"), "[c]"},
 		{"the newest counts", []runtime.Container{made(t, "c", "1", cpu("50m"), 0), made(t, "c", "2", cpu("100m"), 1)}, corev1.PodStatus{}, cpu("100m"), "[c]"},
-		{"made with none", []runtime.Container{made(t, "c", "1", corev1.ResourceRequirements{}, 0)}, corev1.PodStatus{}, corev1.ResourceRequirements{}, "[c]"},
+		{"created with none", []runtime.Container{made(t, "c", "1", corev1.ResourceRequirements{}, 0)}, corev1.PodStatus{}, corev1.ResourceRequirements{}, "[c]"},
 		{"the runtime has lost it", nil, had, cpu("100m"), "[c]"},
 		{"the runtime knows better than the status", []runtime.Container{made(t, "c", "1", cpu("200m"), 0)}, had, cpu("200m"), "[]"},
-		{"by an agent that wrote nothing", []runtime.Container{{ID: "1", PodUID: "u", Name: "c"}}, had, cpu("100m"), "[c]"},
-		{"something else is written there", []runtime.Container{foreign}, corev1.PodStatus{}, cpu("200m"), "[]"},
+		{"created by an agent without the annotation", []runtime.Container{{ID: "1", PodUID: "u", Name: "c"}}, had, cpu("100m"), "[c]"},
+		{"a foreign annotation", []runtime.Container{foreign}, corev1.PodStatus{}, cpu("200m"), "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			wanted := pod(cpu("1"), cpu("200m"))
@@ -74,10 +74,10 @@ func TestOf(t *testing.T) {
 				t.Errorf("has %v, resized %v; want %v, %v", got.Spec.Containers[0].Resources, resized, c.want, c.resized)
 			}
 			if !equality.Semantic.DeepEqual(wanted, before) {
-				t.Error("the pod that was given was changed")
+				t.Error("the argument was changed")
 			}
 			if len(resized) == 0 && got != wanted {
-				t.Error("a pod that was not resized was copied")
+				t.Error("an unresized pod was copied")
 			}
 		})
 	}

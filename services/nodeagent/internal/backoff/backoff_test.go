@@ -46,7 +46,7 @@ func TestLongRunForgives(t *testing.T) {
 		}
 		b.Next("c", ended)
 		if got := b.Wait("c"); got != backoff.Initial {
-			t.Errorf("the wait begins anew with %v, want %v", got, backoff.Initial)
+			t.Errorf("the wait starts over with %v, want %v", got, backoff.Initial)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// at is a moment that many seconds after the first entry of the tests.
+// at returns the time that many seconds after the first entry of the tests.
 func at(seconds int) time.Time {
 	return time.Date(2026, 11, 21, 10, 0, seconds, 120_000_000, time.UTC)
 }
@@ -58,12 +58,12 @@ func TestRead(t *testing.T) {
 		{"one stream", line(0, "out") + errLine(1, "err"), Options{Only: Stderr}, "err\n"},
 		{"tail", abc, Options{Tail: new(int64(2))}, "b\nc\n"},
 		{"tail none", abc, Options{Tail: new(int64(0))}, ""},
-		{"tail more than there is", abc, Options{Tail: new(int64(10))}, "a\nb\nc\n"},
+		{"tail longer than the log", abc, Options{Tail: new(int64(10))}, "a\nb\nc\n"},
 		{"tail of one stream", line(0, "a") + errLine(1, "x") + errLine(2, "y"), Options{Tail: new(int64(1)), Only: Stdout}, "a\n"},
 		{"tail counts lines, not entries", line(0, "a") + part(1, "b") + part(1, "b") + line(1, "b") + line(2, "c"), Options{Tail: new(int64(2))}, "bbb\nc\n"},
-		{"tail of a line that has not ended", line(0, "a") + part(1, "b") + part(2, "c"), Options{Tail: new(int64(1))}, "bc"},
+		{"tail of an unfinished line", line(0, "a") + part(1, "b") + part(2, "c"), Options{Tail: new(int64(1))}, "bc"},
 		{"since", abc, Options{Since: at(1)}, "b\nc\n"},
-		{"since later than all", abc, Options{Since: at(9)}, ""},
+		{"since after the last entry", abc, Options{Since: at(9)}, ""},
 		{"since and tail", abc, Options{Since: at(1), Tail: new(int64(1))}, "c\n"},
 		{"timestamps", line(0, "a"), Options{Timestamps: true}, "2026-11-21T10:00:00.120000000Z a\n"},
 		{"a timestamp for each line, not each entry", part(0, "a") + line(1, "b") + line(2, "c"), Options{Timestamps: true},
@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 		{"partial entries", part(0, "a") + part(0, "b") + line(0, "c"), Options{}, "abc\n"},
 		{"last line without its end", line(0, "a") + strings.TrimSuffix(line(1, "b"), "\n"), Options{}, "a\nb\n"},
 		{"tags after the first", "2026-11-21T10:00:00Z stdout P:more a\n2026-11-21T10:00:00Z stdout F:x:y b\n", Options{}, "ab\n"},
-		{"damaged entries are left out", "nonsense\n\n" + line(0, "a") + "2026-11-21T10:00:00Z stdin F x\n2026-11-21T10:00:00Z stdout Q x\n" + line(1, "b"), Options{}, "a\nb\n"},
+		{"damaged entries are skipped", "nonsense\n\n" + line(0, "a") + "2026-11-21T10:00:00Z stdin F x\n2026-11-21T10:00:00Z stdout Q x\n" + line(1, "b"), Options{}, "a\nb\n"},
 		{"tail over damaged entries", line(0, "a") + "nonsense\n" + line(1, "b") + "nonsense\n", Options{Tail: new(int64(2))}, "a\nb\n"},
 		{"a long line", line(0, strings.Repeat("x", 200_000)) + line(1, "b"), Options{}, strings.Repeat("x", 200_000) + "\nb\n"},
 		{"a line longer than memory allows", line(0, strings.Repeat("x", 3*maxEntry+7)) + line(1, "b"), Options{Timestamps: true},
@@ -115,11 +115,11 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 	if err := Read(t.Context(), path+".not", Options{}, nil, &strings.Builder{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a log that is not there: %v", err)
+		t.Errorf("a missing log: %v", err)
 	}
-	broken := errors.New("the reader went away")
+	broken := errors.New("the reader is gone")
 	if err := Read(t.Context(), path, Options{}, nil, writerFunc(func([]byte) (int, error) { return 0, broken })); !errors.Is(err, broken) {
-		t.Errorf("a reader that went away: %v", err)
+		t.Errorf("a reader that is gone: %v", err)
 	}
 }
 
@@ -127,8 +127,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(data []byte) (int, error) { return f(data) }
 
-// follow reads the log at path while steps happen, a second apart; the container ends after the
-// last.
+// follow reads the log at path while steps run, one per second; the container ends after the last
+// step.
 func follow(t *testing.T, path string, opts Options, steps ...func()) string {
 	t.Helper()
 	opts.Follow = true
@@ -184,7 +184,7 @@ func TestFollow(t *testing.T) {
 		{"tail first", line(0, "a") + line(1, "b"), Options{Tail: new(int64(1))}, func(path string) []func() {
 			return []func(){appendTo(path, line(2, "c"))}
 		}, "b\nc\n"},
-		{"an entry comes in pieces", "", Options{Timestamps: true}, func(path string) []func() {
+		{"an entry arrives in pieces", "", Options{Timestamps: true}, func(path string) []func() {
 			whole := line(1, "hello")
 			return []func(){appendTo(path, whole[:10]), appendTo(path, whole[10:36]), appendTo(path, whole[36:]+line(2, "x"))}
 		}, "2026-11-21T10:00:01.120000000Z hello\n2026-11-21T10:00:02.120000000Z x\n"},
@@ -195,7 +195,7 @@ func TestFollow(t *testing.T) {
 						t.Error(err)
 					}
 				},
-				// The runtime goes on with the old file until it is told.
+				// The runtime keeps writing to the old file until it is told to reopen.
 				appendTo(path+".old", line(1, "b")),
 				appendTo(path, line(2, "c")),
 				appendTo(path, line(3, "d")),
@@ -211,7 +211,7 @@ func TestFollow(t *testing.T) {
 				appendTo(path, line(2, "c")),
 			}
 		}, "a\nb\nc\n"},
-		{"limit ends it", line(0, "a"), Options{LimitBytes: new(int64(3))}, func(path string) []func() {
+		{"a limit ends the reading", line(0, "a"), Options{LimitBytes: new(int64(3))}, func(path string) []func() {
 			return []func(){appendTo(path, line(1, "bcd"))}
 		}, "a\nb"},
 	} {
@@ -230,7 +230,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowLastWords: what was written before the container was seen to have ended is read.
+// TestFollowLastWords: output written before the container was seen to have ended is read.
 func TestFollowLastWords(t *testing.T) {
 	path := write(t, line(0, "a"))
 	var out strings.Builder
@@ -275,7 +275,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := parse(bytes.TrimSuffix(Format(e.at, e.stream, e.partial, e.content), []byte{'\n'}))
 		if err != nil {
-			// Years over 9999 and zones of whole days can be read and not written.
+			// Years over 9999 and zones of whole days can be parsed but not formatted.
 			return
 		}
 		if !again.at.Equal(e.at) || again.stream != e.stream || again.partial != e.partial || !bytes.Equal(again.content, e.content) {
@@ -284,7 +284,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRead: any file can be read, and the last n lines are what all the lines end with.
+// FuzzRead: any file can be read, and the last n lines are a suffix of all lines.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(line(0, "a")+part(1, "b")+line(2, "c")+"x\n"), int64(1))
 	f.Add([]byte("\n\n2016-10-06T00:17:09Z stdout F"), int64(0))

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// references is what there is in the API.
+// references are the objects in the API.
 type references struct{ services []*corev1.Service }
 
 func (references) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {

@@ -21,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// node is a runtime with images in memory.
+// node is an in-memory runtime with images.
 type node struct {
 	mu      sync.Mutex
 	present map[string]runtime.Image
-	// pull answers a pull; by default it takes a second and succeeds.
+	// pull handles a pull; by default it takes a second and succeeds.
 	pull    func(ref string, auth runtime.Auth) (string, error)
 	inspect error
 	pulls   []string
@@ -110,7 +110,7 @@ func TestEnsure(t *testing.T) {
 		{name: "absent", request: Request{Image: "nginx:1.16.1"}, ref: "sha256:nginx:1.16.1", pulls: []string{"nginx:1.16.1"},
 			events: []string{`Normal Pulling Pulling image "nginx:1.16.1"`,
 				`Normal Pulled Successfully pulled image "nginx:1.16.1" in 1s (1s including waiting). Image size: 42 bytes.`}},
-		{name: "latest is pulled always", request: Request{Image: "nginx"}, ref: "sha256:nginx:latest", pulls: []string{"nginx:latest"},
+		{name: "latest is always pulled", request: Request{Image: "nginx"}, ref: "sha256:nginx:latest", pulls: []string{"nginx:latest"},
 			events: []string{`Normal Pulling Pulling image "nginx"`,
 				`Normal Pulled Successfully pulled image "nginx" in 1s (1s including waiting). Image size: 42 bytes.`}},
 		{name: "policy Always", request: Request{Image: "nginx:1.14.2", Policy: corev1.PullAlways}, ref: "sha256:nginx:1.14.2", pulls: []string{"nginx:1.14.2"},
@@ -179,7 +179,7 @@ func TestEnsure(t *testing.T) {
 }
 
 // TestBackOff: a pod waits longer with each failure, another pod does not wait for it, and a
-// success forgives.
+// success resets the wait.
 func TestBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fail := true
@@ -209,7 +209,7 @@ func TestBackOff(t *testing.T) {
 			e := ensure("uid")
 			if e == nil || e.Reason != ReasonImagePullBackOff || e.RetryAfter != time.Second ||
 				e.Message != `Back-off pulling image "redis:7": ErrImagePull: down` {
-				t.Fatalf("in its wait: %+v", e)
+				t.Fatalf("during its wait: %+v", e)
 			}
 			time.Sleep(time.Second)
 		}
@@ -222,15 +222,15 @@ func TestBackOff(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		fail = false
 		if e := ensure("uid"); e != nil {
-			t.Errorf("after the end of the fault: %+v", e)
+			t.Errorf("after the fault ended: %+v", e)
 		}
 		fail = true
 		if e := ensure("uid"); e == nil || e.RetryAfter != 10*time.Second {
-			t.Errorf("after a success the wait begins anew: %+v", e)
+			t.Errorf("after a success the wait did not start over: %+v", e)
 		}
 		images.Forget("uid")
 		if e := ensure("uid"); e == nil || e.Reason != ReasonErrImagePull {
-			t.Errorf("a pod that was forgotten does not wait: %+v", e)
+			t.Errorf("a forgotten pod still waits: %+v", e)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestParallel(t *testing.T) {
 			}
 			group.Wait()
 			if n.most != parallel {
-				t.Errorf("%d pulls at once, not %d", n.most, parallel)
+				t.Errorf("%d pulls at once, want %d", n.most, parallel)
 			}
 			last := fmt.Sprintf("in 1s (%ds including waiting)", 6/parallel)
 			if !strings.Contains(got.all[len(got.all)-1], last) {
@@ -261,7 +261,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// TestCancelled: a pull that is cut off because its pod goes is no failure.
+// TestCancelled: a pull that is cut off because its pod goes away is not a failure.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		images := New(Config{Runtime: &node{present: map[string]runtime.Image{}}})

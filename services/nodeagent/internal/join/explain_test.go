@@ -27,7 +27,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// serverPair makes a serving certificate, with that of its authority behind it, and a key.
+// serverPair returns a serving certificate, followed by that of its authority, and a key.
 func (a *authority) serverPair(t *testing.T, begin, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -41,7 +41,7 @@ func (a *authority) serverPair(t *testing.T, begin, end time.Time) tls.Certifica
 	return tls.Certificate{Certificate: [][]byte{firstCertificate(cert).Raw, a.cert.Raw}, PrivateKey: key}
 }
 
-// startServer serves with a certificate, its clock being so far ahead.
+// startServer serves with a certificate and with a clock that is ahead by the given time.
 func startServer(t *testing.T, pair tls.Certificate, ahead time.Duration, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,8 @@ func status(code int, reason, message string) http.HandlerFunc {
 	}
 }
 
-// TestWhatKeepsANodeAway is told in one sentence that says which it is, and how to go on.
+// TestWhatKeepsANodeAway: each obstacle is reported in one sentence that names it and says what to
+// do.
 func TestWhatKeepsANodeAway(t *testing.T) {
 	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	now := time.Now()
@@ -75,13 +76,13 @@ func TestWhatKeepsANodeAway(t *testing.T) {
 		ahead   time.Duration
 		handler http.HandlerFunc
 		address string // in place of the server's
-		want    string // a regular expression of all of it; ADDRESS and FILE stand for what they say
+		want    string // a regular expression of the whole text; ADDRESS and FILE stand for their values
 	}{
 		"a wrong token": {pair: good, handler: unauthorized,
 			want: "the apiserver at ADDRESS does not take the bootstrap token abcdef \\(401 Unauthorized\\): it is wrong, was deleted or has expired; make one with `garboard token create` and put it into FILE"},
 		"a wrong token, and a clock that is behind": {pair: good, handler: unauthorized, ahead: 3 * time.Hour,
 			want: "the apiserver at ADDRESS does not take the bootstrap token .*; this machine's clock is (3h0m[01]|2h59m\\d+)s behind that of the apiserver, which may be why"},
-		"no rights": {pair: good, handler: status(403, "Forbidden", `User "system:bootstrap:abcdef" cannot create`),
+		"no permission": {pair: good, handler: status(403, "Forbidden", `User "system:bootstrap:abcdef" cannot create`),
 			want: `the bootstrap token abcdef may not ask for a node's certificate at ADDRESS, since the ClusterRoleBindings by which nodes join are missing or are for another group \(User "system:bootstrap:abcdef" cannot create\): .garboard token create. makes them`},
 		"another authority": {pair: theirs.serverPair(t, now.Add(-time.Hour), now.Add(time.Hour)),
 			want: `the certificate of the apiserver at ADDRESS is signed by "CN=theirs" \(SHA-256 ([0-9A-F]{2}:){31}[0-9A-F]{2}\) and not by the authority in FILE, which trusts "CN=ours" \(SHA-256 ([0-9A-F]{2}:){31}[0-9A-F]{2}\): the address is another plane's, or the plane has a new authority, whose ca.crt must be put into the file`},
@@ -93,7 +94,7 @@ func TestWhatKeepsANodeAway(t *testing.T) {
 			want: `the certificate of the apiserver at ADDRESS ended on \S+Z, and by this machine's clock it is \S+Z, as by that of the apiserver: renew its certificate`},
 		"another name": {pair: good, address: "https://localhost:%s",
 			want: `the certificate of the apiserver at ADDRESS is not for that address \(x509: certificate is valid for plane.example, not localhost\): .*--hosts\)`},
-		"nobody": {pair: good, address: "https://127.0.0.1:1",
+		"no server": {pair: good, address: "https://127.0.0.1:1",
 			want: `the apiserver at ADDRESS cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused`},
 		"something else": {pair: good, handler: status(500, "InternalError", "out of luck"),
 			want: `the apiserver at ADDRESS answers: .*out of luck`},
@@ -125,7 +126,7 @@ func TestWhatKeepsANodeAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { closeIdle(t, by.config) })
-			// A machine that stands still for seconds may make the server late, which is another story.
+			// A machine that stalls for seconds may delay the server, which is another case.
 			for late, deadline := true, time.Now().Add(time.Minute); late && time.Now().Before(deadline); {
 				_, err = j.ask(t.Context(), by)
 				late = err != nil && (strings.Contains(err.Error(), "set the clock, if it is wrong") || strings.Contains(err.Error(), "TLS handshake timeout"))
@@ -138,14 +139,14 @@ func TestWhatKeepsANodeAway(t *testing.T) {
 			defer mu.Unlock()
 			for _, shown := range credentials {
 				if shown != "" {
-					t.Errorf("a server that is not known was shown %q", shown)
+					t.Errorf("an untrusted server was sent %q", shown)
 				}
 			}
 		})
 	}
 }
 
-// closeIdle ends what the connections of a configuration still run.
+// closeIdle closes the idle connections of a configuration.
 func closeIdle(t *testing.T, config *rest.Config) {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -157,7 +158,7 @@ func closeIdle(t *testing.T, config *rest.Config) {
 	(&http.Client{Transport: transport}).CloseIdleConnections()
 }
 
-// TestServerAhead: what cannot be told from the way of the answer does not count.
+// TestServerAhead: a difference that the network delay could explain does not count.
 func TestServerAhead(t *testing.T) {
 	sent := time.Date(2026, 1, 1, 0, 0, 10, 5e8, time.UTC)
 	for date, want := range map[string]time.Duration{
@@ -172,12 +173,12 @@ func TestServerAhead(t *testing.T) {
 		}
 	}
 	if _, ok := serverAhead(&http.Response{Header: http.Header{}}, sent, sent); ok {
-		t.Error("no date is one")
+		t.Error("a missing date was accepted")
 	}
 }
 
-// TestSwap: what is under way when the certificate is replaced goes on, and what comes later shows
-// the next one.
+// TestSwap: requests in flight when the certificate is replaced continue, and later ones present
+// the next certificate.
 func TestSwap(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	now := time.Now()
@@ -237,7 +238,7 @@ func TestSwap(t *testing.T) {
 		t.Helper()
 		text, err := io.ReadAll(answer.Body)
 		if err != nil {
-			t.Fatalf("the answer broke off: %v", err)
+			t.Fatalf("the response was cut off: %v", err)
 		}
 		return string(text)
 	}
@@ -245,25 +246,25 @@ func TestSwap(t *testing.T) {
 	watch := get("/watch")
 	next()
 	if got := all(get("/")); got != serials[1] {
-		t.Errorf("%s is shown, want %s", got, serials[1])
+		t.Errorf("%s is presented, want %s", got, serials[1])
 	}
 	close(release)
 	if got := all(watch); got != "begun\n"+serials[0] {
 		t.Errorf("the watch has %q", got)
 	}
 	if len(refused) != 0 || len(taken) != 2 {
-		t.Errorf("refused %v, taken %v", refused, taken)
+		t.Errorf("rejected %v, accepted %v", refused, taken)
 	}
 	_ = all(get("/refused"))
 	if len(refused) != 1 || refused[0] != serials[1] {
-		t.Errorf("refused %v", refused)
+		t.Errorf("rejected %v", refused)
 	}
 	for _, config := range configs {
 		closeIdle(t, config)
 	}
 }
 
-// TestOver: a client that is made for the node shows what the joiner has.
+// TestOver: a client created for the node presents the joiner's certificate.
 func TestOver(t *testing.T) {
 	failing := errors.New("nobody")
 	j := New(Config{Kubeconfig: bootstrapFile(t, "https://192.0.2.1", testToken, nil)})
@@ -286,7 +287,7 @@ func TestOver(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
 	})
 	if _, err := client.Of[*csr](api).Get(t.Context(), "", "x", metav1.GetOptions{}); err == nil {
-		t.Error("it is there")
+		t.Error("the request succeeded")
 	}
 	if err := j.Trouble(t.Context()); err != nil {
 		t.Errorf("there is trouble after an answer: %v", err)

@@ -40,7 +40,7 @@ const (
 	day       = 24 * time.Hour
 )
 
-// authority signs in tests.
+// authority is a CA for tests.
 type authority struct {
 	cert *x509.Certificate
 	pem  []byte
@@ -93,29 +93,30 @@ func bootstrapFile(t *testing.T, server, token string, ca []byte) string {
 	return path
 }
 
-// plane is an API in memory whose requests a test decides.
+// plane is an in-memory API whose certificate requests a test decides.
 type plane struct {
 	t   *testing.T
 	api *fake.Client
 	ca  *authority
 	dir string
 	mu  sync.Mutex
-	// as is who called each time: "token", or the serial number of a certificate.
+	// as holds the caller of each call: "token", or the serial number of a certificate.
 	as []string
-	// life is how long certificates are good, from five minutes ago on; subject changes what they are for.
+	// life is the validity of certificates, starting five minutes ago; subject changes their
+	// subjects.
 	life    time.Duration
 	subject func(*pkix.Name)
 	fault   func(as string) error
 }
 
-// refuse has who calls be refused.
+// refuse makes calls fail with the result of fault.
 func (p *plane) refuse(fault func(as string) error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault = fault
 }
 
-// calls are how often somebody called, and who did last.
+// calls returns the number of calls and the last caller.
 func (p *plane) calls() (n int, by string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +126,7 @@ func (p *plane) calls() (n int, by string) {
 	return len(p.as), p.as[len(p.as)-1]
 }
 
-// inBubble runs a test in a bubble of time.
+// inBubble runs a test in a synctest bubble.
 func inBubble(t *testing.T, test func(t *testing.T, p *plane)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +138,7 @@ func inBubble(t *testing.T, test func(t *testing.T, p *plane)) {
 	})
 }
 
-// joiner makes one that calls the plane.
+// joiner returns a joiner that calls the plane.
 func (p *plane) joiner(node string) *Joiner {
 	p.t.Helper()
 	j := New(Config{
@@ -173,7 +174,7 @@ func (p *plane) join(j *Joiner) (ended chan error, stop func()) {
 	return ended, cancel
 }
 
-// joined joins, with everything signed, and runs until the test ends.
+// joined joins, with every request signed, and runs until the test ends.
 func (p *plane) joined(j *Joiner) {
 	p.t.Helper()
 	p.signAll()
@@ -201,7 +202,7 @@ func (p *plane) requests() []*csr {
 	return all
 }
 
-// one is the only request.
+// one returns the only request.
 func (p *plane) one() *csr {
 	p.t.Helper()
 	synctest.Wait()
@@ -225,7 +226,7 @@ func (p *plane) decide(kind certificatesv1.RequestConditionType, reason, message
 func (p *plane) sign(request *csr) {
 	p.t.Helper()
 	if request.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || len(request.Spec.Usages) != 2 {
-		p.t.Errorf("it asks for %+v", request.Spec)
+		p.t.Errorf("the request has the spec %+v", request.Spec)
 	}
 	block, _ := pem.Decode(request.Spec.Request)
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
@@ -241,7 +242,7 @@ func (p *plane) sign(request *csr) {
 	p.api.Load(request)
 }
 
-// signAll signs every request when it is made, until the test ends.
+// signAll signs every new request until the test ends.
 func (p *plane) signAll() {
 	ctx, cancel := context.WithCancel(p.t.Context())
 	watch, err := client.Of[*csr](p.api).Watch(ctx, "", metav1.ListOptions{})
@@ -277,7 +278,7 @@ func expect(t *testing.T, j *Joiner, want string) {
 		t.Errorf("it is not ready: %v", err)
 	}
 	if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-		t.Errorf("it is not ready since %v, want %q", err, want)
+		t.Errorf("the reason is %v, want %q", err, want)
 	}
 }
 
@@ -299,29 +300,29 @@ func TestANodeJoins(t *testing.T) {
 		expect(t, j, "")
 		got := p.current()
 		if got.leaf.Subject.String() != "CN=system:node:n1,O=system:nodes" {
-			t.Errorf("it is for %v", got.leaf.Subject)
+			t.Errorf("the certificate is for %v", got.leaf.Subject)
 		}
 		entries, err := os.ReadDir(p.dir)
 		if err != nil || len(entries) != 1 {
-			t.Fatalf("the folder has %v (%v)", entries, err)
+			t.Fatalf("the directory has %v (%v)", entries, err)
 		}
 		if info, err := entries[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("others may read it: %v (%v)", info.Mode(), err)
 		}
 		if info, err := os.Stat(p.dir); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("others may read the folder: %v (%v)", info.Mode(), err)
+			t.Errorf("others may read the directory: %v (%v)", info.Mode(), err)
 		}
-		// The next life has it already.
+		// A restarted joiner already has the certificate.
 		calls, _ := p.calls()
 		again, _ := p.join(p.joiner("n1"))
 		err = <-again
 		if n, by := p.calls(); err != nil || n != calls {
-			t.Errorf("it asked again, as %s (%v)", by, err)
+			t.Errorf("it called again, as %s (%v)", by, err)
 		}
 	})
 }
 
-// TestAnAgentThatIsStartedAgain goes on with the request that waits.
+// TestAnAgentThatIsStartedAgain: a restarted agent continues with its pending request.
 func TestAnAgentThatIsStartedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		ended, stop := p.join(p.joiner("n1"))
@@ -333,7 +334,7 @@ func TestAnAgentThatIsStartedAgain(t *testing.T) {
 		ended, _ = p.join(p.joiner("n1"))
 		time.Sleep(time.Minute)
 		if got := p.one().Name; got != name {
-			t.Errorf("it has another request")
+			t.Errorf("it created another request")
 		}
 		p.sign(p.one())
 		if err := <-ended; err != nil {
@@ -368,7 +369,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestARequestThatIsDeleted is made anew.
+// TestARequestThatIsDeleted: the joiner creates a deleted request again.
 func TestARequestThatIsDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		ended, _ := p.join(p.joiner("n1"))
@@ -381,7 +382,7 @@ func TestARequestThatIsDeleted(t *testing.T) {
 	})
 }
 
-// TestRotation: at 70 to 90 % of its life a certificate is replaced, by itself.
+// TestRotation: the joiner replaces a certificate at 70 to 90 % of its life.
 func TestRotation(t *testing.T) {
 	for _, chance := range []float64{0, 0.5, 0.999} {
 		inBubble(t, func(t *testing.T, p *plane) {
@@ -405,13 +406,13 @@ func TestRotation(t *testing.T) {
 					t.Error("the next certificate has the key of the last one")
 				}
 				if _, by := p.calls(); by != last.SerialNumber.String() {
-					t.Errorf("it is asked for by %s", by)
+					t.Errorf("it was requested by %s", by)
 				}
 				j.client.mu.Lock()
 				shown := j.client.serial
 				j.client.mu.Unlock()
 				if shown != next.SerialNumber.String() {
-					t.Errorf("%s is shown", shown)
+					t.Errorf("%s is presented", shown)
 				}
 				expect(t, j, "")
 				last = next
@@ -420,35 +421,35 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestACertificateThatEnds: as long as the present one is good the node is ready, whatever keeps
-// the next one away; then it joins again with the token.
+// TestACertificateThatEnds: while the present certificate is valid the node is ready, whatever
+// prevents the next one; after that it joins again with the token.
 func TestACertificateThatEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.life = 100 * time.Hour
 		j := p.joiner("n1")
 		p.joined(j)
 		first := p.current().leaf
-		p.refuse(func(string) error { return errors.New("nobody is there") })
+		p.refuse(func(string) error { return errors.New("no answer") })
 		time.Sleep(time.Until(first.NotAfter) - time.Second)
 		expect(t, j, "")
 		if n, by := p.calls(); by != first.SerialNumber.String() || n < 100 {
-			t.Errorf("asked by %s, %d times", by, n)
+			t.Errorf("called by %s, %d times", by, n)
 		}
 		time.Sleep(5 * time.Minute)
 		expect(t, j, "nobody is there")
 		if _, by := p.calls(); by != "token" {
-			t.Errorf("asked by %s", by)
+			t.Errorf("called by %s", by)
 		}
 		p.refuse(func(string) error { return nil })
 		time.Sleep(5 * time.Minute)
 		expect(t, j, "")
 		if p.current().leaf.SerialNumber.Cmp(first.SerialNumber) == 0 {
-			t.Error("it has the old one")
+			t.Error("it has the old certificate")
 		}
 	})
 }
 
-// TestACertificateThatHasEnded: an agent that was away for long joins again.
+// TestACertificateThatHasEnded: an agent that was away for a long time joins again.
 func TestACertificateThatHasEnded(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.life = time.Hour
@@ -462,7 +463,7 @@ func TestACertificateThatHasEnded(t *testing.T) {
 		p.joined(j)
 		expect(t, j, "")
 		if _, by := p.calls(); by != "token" || !time.Now().Before(p.current().leaf.NotAfter) {
-			t.Errorf("asked by %s, it ends on %v", by, p.current().leaf.NotAfter)
+			t.Errorf("called by %s, the certificate ends on %v", by, p.current().leaf.NotAfter)
 		}
 	})
 }
@@ -511,13 +512,13 @@ func TestWithoutAToken(t *testing.T) {
 	})
 }
 
-// TestACertificateThatIsNotTaken: the plane has a new authority, so that the node joins again.
+// TestACertificateThatIsNotTaken: the plane has a new CA, so the node joins again.
 func TestACertificateThatIsNotTaken(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		j := p.joiner("n1")
 		p.joined(j)
 		first := p.current().leaf.SerialNumber.String()
-		j.wasRefused("7") // an earlier one: of no meaning
+		j.wasRefused("7") // an earlier one: no effect
 		expect(t, j, "")
 		p.refuse(func(as string) error {
 			if as == "token" {
@@ -531,14 +532,14 @@ func TestACertificateThatIsNotTaken(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, j, "")
 		if p.current().leaf.SerialNumber.String() != first {
-			t.Error("it has another")
+			t.Error("it has another certificate")
 		}
 		p.refuse(func(string) error { return nil })
 		j.wasRefused(first)
 		time.Sleep(time.Minute)
 		expect(t, j, "")
 		if _, by := p.calls(); by != "token" || p.current().leaf.SerialNumber.String() == first {
-			t.Errorf("asked by %v", by)
+			t.Errorf("called by %v", by)
 		}
 	})
 }
@@ -547,8 +548,8 @@ func TestTheFolderIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.joined(p.joiner("n1"))
 		for name, spoil := range map[string]func() error{
-			"the folder": func() error { return os.RemoveAll(p.dir) },
-			"the file":   func() error { return os.WriteFile(filepath.Join(p.dir, CurrentFile), []byte("x"), 0o600) },
+			"the directory": func() error { return os.RemoveAll(p.dir) },
+			"the file":      func() error { return os.WriteFile(filepath.Join(p.dir, CurrentFile), []byte("x"), 0o600) },
 		} {
 			if err := spoil(); err != nil {
 				t.Fatal(err)
@@ -558,7 +559,7 @@ func TestTheFolderIsLost(t *testing.T) {
 				t.Fatalf("without %s: %v", name, err)
 			}
 			if _, by := p.calls(); p.current().leaf.Subject.CommonName != "system:node:n1" || by != "token" {
-				t.Errorf("without %s it is %s, by %s", name, p.current().leaf.Subject, by)
+				t.Errorf("without %s the certificate is %s, requested by %s", name, p.current().leaf.Subject, by)
 			}
 		}
 	})
@@ -575,7 +576,7 @@ func TestAnotherNodesCertificate(t *testing.T) {
 			}
 		}
 		if n, _ := p.calls(); n != calls {
-			t.Error("it asked for another")
+			t.Error("it requested another certificate")
 		}
 	})
 }
@@ -589,12 +590,12 @@ func TestASignerThatDoesSomethingElse(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, j, `is not the requested one: the certificate of another node: it is for "system:node:n2", and this node is "n1"`)
 		if _, err := os.Stat(filepath.Join(p.dir, CurrentFile)); err == nil {
-			t.Error("it is kept")
+			t.Error("the certificate was stored")
 		}
 	})
 }
 
-// TestAClockThatIsAhead: certificates have ended before they are there.
+// TestAClockThatIsAhead: certificates have expired before they arrive.
 func TestAClockThatIsAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		j := p.joiner("n1")
@@ -622,7 +623,7 @@ func TestAClockThatIsAhead(t *testing.T) {
 	})
 }
 
-// TestWhatTheServerSays is told in one sentence each.
+// TestWhatTheServerSays: each error of the server is reported in one sentence.
 func TestWhatTheServerSays(t *testing.T) {
 	resource := schema.GroupResource{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}
 	for want, fault := range map[string]error{
@@ -641,7 +642,7 @@ func TestWhatTheServerSays(t *testing.T) {
 				t.Errorf("it says %q", text)
 			}
 			if n, _ := p.calls(); n < 100 || n > 400 {
-				t.Errorf("it has tried %d times in an hour", n)
+				t.Errorf("it tried %d times in an hour", n)
 			}
 			p.api.Fail(nil)
 			p.signAll()
@@ -653,7 +654,7 @@ func TestWhatTheServerSays(t *testing.T) {
 	}
 }
 
-// TestTheFileIsReadAgain: a new token is taken from the file while the node waits.
+// TestTheFileIsReadAgain: the joiner reads a new token from the file while the node waits.
 func TestTheFileIsReadAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		j := p.joiner("n1")

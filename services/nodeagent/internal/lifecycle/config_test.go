@@ -28,11 +28,11 @@ func TestResources(t *testing.T) {
 		in    corev1.ResourceRequirements
 		want  runtime.Resources
 	}{
-		{"nothing asked for", corev1.PodQOSBestEffort, corev1.ResourceRequirements{}, runtime.Resources{CPUShares: 2, OOMScoreAdj: 1000}},
+		{"nothing requested", corev1.PodQOSBestEffort, corev1.ResourceRequirements{}, runtime.Resources{CPUShares: 2, OOMScoreAdj: 1000}},
 		{"guaranteed", corev1.PodQOSGuaranteed, corev1.ResourceRequirements{Requests: list("500m", "1Gi"), Limits: list("500m", "1Gi")},
 			runtime.Resources{CPUShares: 512, CPUQuota: 50000, CPUPeriod: 100000, MemoryLimit: 1 << 30, OOMScoreAdj: -997}},
 		{"burstable", corev1.PodQOSBurstable, corev1.ResourceRequirements{Requests: list("2", "5Gi")}, runtime.Resources{CPUShares: 2048, OOMScoreAdj: 500}},
-		{"a limit stands for the request", corev1.PodQOSBurstable, corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m")}},
+		{"a limit implies the request", corev1.PodQOSBurstable, corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m")}},
 			runtime.Resources{CPUShares: 5, CPUQuota: 1000, CPUPeriod: 100000, OOMScoreAdj: 999}},
 	}
 	for _, c := range cases {
@@ -93,7 +93,7 @@ func TestDNS(t *testing.T) {
 	}
 	pod.Spec.DNSPolicy = corev1.DNSClusterFirst
 	if got := l.dns(pod).Options; strings.Join(got, " ") != "ndots:2 edns0" {
-		t.Errorf("the pod's option does not take the place of the cluster's: %q", got)
+		t.Errorf("the pod's option does not override the cluster's: %q", got)
 	}
 }
 
@@ -145,10 +145,10 @@ func TestGrace(t *testing.T) {
 	} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &spec}}
 		if got := graceOf(pod); got != want {
-			t.Errorf("%d seconds of grace are %v, want %v", spec, got, want)
+			t.Errorf("a grace period of %d seconds is %v, want %v", spec, got, want)
 		}
 	}
 	if got := graceOf(&corev1.Pod{}); got != 30*time.Second {
-		t.Errorf("the usual grace is %v", got)
+		t.Errorf("the default grace period is %v", got)
 	}
 }

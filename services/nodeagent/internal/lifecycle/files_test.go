@@ -41,7 +41,7 @@ func newPod() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
 }
 
-// TestMountsAreReadOnly has each kind of volume mounted writable and read-only.
+// TestMountsAreReadOnly mounts each kind of volume writable and read-only.
 func TestMountsAreReadOnly(t *testing.T) {
 	l := newLifecycle(t)
 	pod := newPod()
@@ -87,7 +87,7 @@ func TestSubPathExpr(t *testing.T) {
 	}
 }
 
-// TestHostsFileIsOnlyWritten has a container do what it can to its /etc/hosts.
+// TestHostsFileIsOnlyWritten: a container manipulates its /etc/hosts in every way it can.
 func TestHostsFileIsOnlyWritten(t *testing.T) {
 	l := newLifecycle(t)
 	pod := newPod()
@@ -132,7 +132,7 @@ func TestHostsFileIsOnlyWritten(t *testing.T) {
 		}
 	}
 	if inode() != before {
-		t.Error("containers have another file mounted than the one that is written")
+		t.Error("the written file is not the one that containers have mounted")
 	}
 	if err := errors.Join(os.Remove(path), os.Symlink(filepath.Join(t.TempDir(), "target"), path)); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	path := l.messagePath("u", "c0", 0)
 	log := filepath.Join(t.TempDir(), "0.log")
-	// One line without an end, as it stands in a log.
+	// An unfinished line, as in a log.
 	line := "2026-01-01T00:00:00Z stdout P " + strings.Repeat("x", 1<<14) + "\n"
 	if err := os.WriteFile(log, []byte(strings.Repeat(line, 200)), 0o600); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestHookDoesNotTellWhatItPrinted(t *testing.T) {
 	}
 }
 
-// TestHookFollowsNobodyElsewhere has a pod's server send the node to another host.
+// TestHookFollowsNobodyElsewhere: a pod's server redirects the node to another host.
 func TestHookFollowsNobodyElsewhere(t *testing.T) {
 	asked := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -249,7 +249,7 @@ func TestHookFollowsNobodyElsewhere(t *testing.T) {
 	}))
 	defer server.Close()
 	l := newLifecycle(t)
-	// All addresses are the server's.
+	// Every address is the server's.
 	l.cfg.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
 	}
@@ -261,6 +261,6 @@ func TestHookFollowsNobodyElsewhere(t *testing.T) {
 		}
 	}
 	if asked["169.254.169.254/latest"] != 0 || asked["10.0.0.1:80/there"] != 1 || len(asked) != 3 {
-		t.Errorf("asked were %v", asked)
+		t.Errorf("the requests were %v", asked)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSweepLogs: logs of pods and containers that nobody knows are removed, those of others stay,
-// and so does a link whose container is known while its log is being rotated.
+// TestSweepLogs: the logs of unknown pods and containers are removed and other logs stay, and so
+// does the link of a known container while its log is being rotated.
 func TestSweepLogs(t *testing.T) {
 	dir := t.TempDir()
 	l := New(Config{LogDir: dir})

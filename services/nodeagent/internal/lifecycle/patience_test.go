@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestUnhurried: a call outlives its pod's context by patience and no longer, and nothing is left
-// of one that ends before.
+// TestUnhurried: a call outlives its pod's context by at most patience, and a call that ends
+// earlier leaves nothing behind.
 func TestUnhurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -17,7 +17,7 @@ func TestUnhurried(t *testing.T) {
 		_, endQuick := unhurried(ctx)
 		<-time.After(time.Hour)
 		if slow.Err() != nil {
-			t.Fatal("a call is cut off though its pod lives")
+			t.Fatal("a call is cut off although its pod lives")
 		}
 		cancel()
 		endQuick()
@@ -29,7 +29,7 @@ func TestUnhurried(t *testing.T) {
 		<-time.After(2 * time.Millisecond)
 		synctest.Wait()
 		if slow.Err() == nil {
-			t.Error("a call goes on for ever")
+			t.Error("a call is never cut off")
 		}
 	})
 }

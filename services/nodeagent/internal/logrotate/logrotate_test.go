@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRotate writes a log for hours: what is kept is bounded, and the newest.
+// TestRotate writes a log for hours: the kept files are bounded, and the newest ones.
 func TestRotate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// TestRotateFails: a log that the runtime does not let go keeps its name.
+// TestRotateFails: a log that the runtime does not reopen keeps its name.
 func TestRotateFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	refused := errors.New("refused")
@@ -88,7 +88,7 @@ func TestRotateFails(t *testing.T) {
 	}
 }
 
-// TestRotateWasInterrupted: a log that is gone is begun anew.
+// TestRotateWasInterrupted: a missing log is created again.
 func TestRotateWasInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	r := New(Config{Reopen: func(context.Context, string) error { return os.WriteFile(path, nil, 0o600) }})

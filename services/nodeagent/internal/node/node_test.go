@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// problem is what is wrong with a node.
+// problem is the problem that a node reports.
 type problem struct {
 	mu  sync.Mutex
 	err error
@@ -33,7 +33,7 @@ func (p *problem) set(err error) { p.mu.Lock(); defer p.mu.Unlock(); p.err = err
 
 func (p *problem) get(context.Context) error { p.mu.Lock(); defer p.mu.Unlock(); return p.err }
 
-// run runs a node in a bubble of time while test looks on.
+// run runs a node in a synctest bubble while test observes it.
 func run(t *testing.T, objs []scheme.Object, test func(t *testing.T, api *fake.Client, p *problem)) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.New(scheme.New(), append(objs, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}})...)
@@ -97,7 +97,7 @@ func TestStatusAndLease(t *testing.T) {
 		before := get(t, api).ResourceVersion
 		time.Sleep(35 * time.Second)
 		if renewed := lease().Spec.RenewTime.Sub(first.Spec.RenewTime.Time); renewed != 30*time.Second {
-			t.Errorf("after 35 s the lease is renewed by %v, want 30s", renewed)
+			t.Errorf("after 35 s the lease was renewed for %v, want 30s", renewed)
 		}
 		if get(t, api).ResourceVersion != before {
 			t.Error("a status that did not change was written within five minutes")
@@ -141,7 +141,7 @@ func TestTheApiserverComesLate(t *testing.T) {
 		if err != nil || time.Since(l.Spec.RenewTime.Time) > 11*time.Second {
 			t.Errorf("the lease is not renewed: %+v, %v", l, err)
 		}
-		// A Node that someone deleted comes back.
+		// A deleted Node is registered again.
 		api.Remove(get(t, api))
 		time.Sleep(11 * time.Second)
 		if n := get(t, api); ready(n).Status != corev1.ConditionTrue || !strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "containerd") {

@@ -66,7 +66,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// outage is a reader of an API that fails as failing says, if it says anything.
+// outage is a reader of an API that fails as failing says, if it is set.
 type outage struct {
 	t       *testing.T
 	api     *fake.Client
@@ -74,7 +74,7 @@ type outage struct {
 	failing func(ctx context.Context) error
 }
 
-// slow is a client whose calls take until they are given up.
+// slow is a client whose calls last until the caller gives up.
 type slow struct {
 	client.Interface
 	o *outage
@@ -95,7 +95,7 @@ func newOutage(t *testing.T) *outage {
 	return o
 }
 
-// read reads all that a pod may refer to, and says what is wrong.
+// read reads everything a pod may refer to, and returns the first fault.
 func (o *outage) read(uid string) error {
 	ctx := For(o.t.Context(), podWith(uid))
 	cm, err := o.reader.ConfigMap(ctx, "a", "settings")
@@ -111,7 +111,7 @@ func (o *outage) read(uid string) error {
 		return err
 	}
 	if _, err := o.reader.ConfigMap(ctx, "a", "optional"); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("of what was not there: %w", err)
+		return fmt.Errorf("a missing object: %w", err)
 	}
 	if cm.Data["mode"] == "" || string(secret.Data["word"]) != "hush" || len(services) != 1 || services[0].Spec.ClusterIP != "10.0.0.7" {
 		return fmt.Errorf("read %v, %v, %v", cm, secret, services)
@@ -119,7 +119,7 @@ func (o *outage) read(uid string) error {
 	return nil
 }
 
-// hang never answers.
+// hang never returns before ctx ends.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -127,8 +127,8 @@ func hang(ctx context.Context) error {
 
 func fail(err error) func(context.Context) error { return func(context.Context) error { return err } }
 
-// TestWhatAPodReadIsKept: a pod goes on for hours with what was read for it, however the apiserver is
-// away, and waits for it no longer than a bound.
+// TestWhatAPodReadIsKept: a pod keeps using for hours what was read for it, whatever kind of outage
+// the apiserver has, and a read takes a bounded time.
 func TestWhatAPodReadIsKept(t *testing.T) {
 	for name, failing := range map[string]func(context.Context) error{
 		"refused":     fail(errors.New("connection refused")),
@@ -160,8 +160,8 @@ func TestWhatAPodReadIsKept(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwn: a pod that is new while the apiserver is away gets nothing that was read before it
-// was there, and another pod's leaving takes nothing away.
+// TestOnlyItsOwn: a pod created while the apiserver is unavailable gets nothing that was read
+// before its creation, and the removal of another pod drops nothing of its own.
 func TestOnlyItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -184,17 +184,17 @@ func TestOnlyItsOwn(t *testing.T) {
 			t.Errorf("after another pod left: %v", err)
 		}
 		if err := o.read("pod-1"); err == nil {
-			t.Error("a pod that is gone still has what was kept")
+			t.Error("a pod that is gone still has kept answers")
 		}
 		o.reader.Drop("pod-2")
 		if len(o.reader.kept.last) != 0 {
-			t.Errorf("kept for nobody: %v", o.reader.kept.last)
+			t.Errorf("kept for no pod: %v", o.reader.kept.last)
 		}
 	})
 }
 
-// TestAnswersTakeItsPlace: what the apiserver says is used whenever it answers: new values, that there
-// is none, that it may not be read.
+// TestAnswersTakeItsPlace: an answer of the apiserver is used whenever there is one: new values, a
+// missing object, a forbidden read.
 func TestAnswersTakeItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -220,17 +220,17 @@ func TestAnswersTakeItsPlace(t *testing.T) {
 		o.failing = fail(apierrors.NewForbidden(corev1.Resource("configmaps"), "settings", errors.New("no")))
 		want("forbidden")
 		o.failing = refused
-		want("connection refused") // what may not be read is not used again
+		want("connection refused") // a forbidden object is not used again
 		o.failing = nil
 		want("mode fast")
 		o.api.Remove(settings("a", "fast"))
 		want("not found")
 		o.failing = refused
-		want("not found") // the last answer was that there is none
+		want("not found") // the last answer was that it does not exist
 	})
 }
 
-// TestOneObjectFails: a failure of one object does not keep others from being read anew.
+// TestOneObjectFails: the failure of one object does not prevent fresh reads of others.
 func TestOneObjectFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
@@ -255,7 +255,7 @@ func TestOneObjectFails(t *testing.T) {
 	})
 }
 
-// TestGivenUpByTheCaller: a step that is cut short is no outage.
+// TestGivenUpByTheCaller: a step that is cut short is not an outage.
 func TestGivenUpByTheCaller(t *testing.T) {
 	o := newOutage(t)
 	if err := o.read("pod-1"); err != nil {

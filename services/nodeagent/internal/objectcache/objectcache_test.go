@@ -18,7 +18,7 @@ func settings(namespace, mode string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "settings"}, Data: map[string]string{"mode": mode}}
 }
 
-// TestForget: what is read again and again costs one read, but a new pod sees what is there now.
+// TestForget: repeated reads cost one read, but a new pod sees the current objects.
 func TestForget(t *testing.T) { synctest.Test(t, testForget) }
 
 func testForget(t *testing.T) {
@@ -39,7 +39,7 @@ func testForget(t *testing.T) {
 		change(t, api, namespace)
 	}
 	if got := mode("a"); got != "slow" {
-		t.Errorf("what was just read was read again: %q", got)
+		t.Errorf("a recent answer was not reused: %q", got)
 	}
 	r.Forget("a")
 	if got := mode("a"); got != "fast" {
@@ -50,7 +50,7 @@ func testForget(t *testing.T) {
 	}
 }
 
-// TestForgetDuringARead: a read that began before does not bring the old answer back.
+// TestForgetDuringARead: a read that began before Forget does not bring the old answer back.
 func TestForgetDuringARead(t *testing.T) {
 	api := fake.New(scheme.New(), settings("a", "slow"))
 	r := New(api, slog.New(slog.DiscardHandler))

@@ -24,7 +24,7 @@ type machine struct {
 	containers []runtime.Container
 	err        error
 	lists      int
-	// hasEvents says that the runtime has events.
+	// hasEvents reports that the runtime has events.
 	hasEvents bool
 	events    chan runtime.Event
 }
@@ -62,10 +62,10 @@ func container(uid, id string, state runtime.ContainerState) runtime.Container {
 	return runtime.Container{ID: id, PodUID: uid, Name: "c", State: state}
 }
 
-// run runs a PLEG in a bubble of time; told collects what changed.
+// run runs a PLEG in a synctest bubble; told returns the UIDs reported since its last call.
 func run(t *testing.T, m *machine, test func(t *testing.T, p *pleg.PLEG, told func() []string)) {
 	synctest.Test(t, func(t *testing.T) {
-		// Made in the bubble, so that time goes on while it is waited for.
+		// Created in the bubble, so that time advances while it is waited for.
 		m.events = make(chan runtime.Event)
 		p := pleg.New(m, slog.New(slog.NewTextHandler(t.Output(), nil)))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +135,7 @@ func TestARuntimeThatIsAwayLosesNothing(t *testing.T) {
 		m.set(errors.New("unavailable"))
 		time.Sleep(5 * time.Second)
 		if got := told(); len(got) != 0 || len(p.Pod("u").Containers) != 1 {
-			t.Errorf("a list that failed was believed: told %q", got)
+			t.Errorf("a failed list was used: told %q", got)
 		}
 		_, listed := p.Pods()
 		if age := time.Since(listed); age < 4*time.Second {
@@ -151,7 +151,7 @@ func TestNewerThanWaits(t *testing.T) {
 		m.set(nil, container("u", "1", runtime.Running))
 		pod, err := p.NewerThan(t.Context(), "u", time.Now())
 		if err != nil || len(pod.Containers) != 1 {
-			t.Errorf("an older state was given: %+v, %v", pod, err)
+			t.Errorf("an older state was returned: %+v, %v", pod, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		m.set(errors.New("unavailable"))

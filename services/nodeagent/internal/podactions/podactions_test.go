@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// probes has failed probes by container ID, and containers whose startup probe has not
+// probes has the failed probes by container ID, and the containers whose startup probe has not
 // succeeded.
 type probes struct {
 	failed     map[string]string
@@ -27,8 +27,8 @@ func (p probes) Failed(id string) (string, bool) { probe, ok := p.failed[id]; re
 
 func (p probes) Started(_ *corev1.Pod, _ *corev1.Container, id string) bool { return !p.notStarted[id] }
 
-// pod makes a pod of containers; a name that begins with "i-" is an init container, with
-// "s-" a sidecar.
+// pod returns a pod with these containers; a name that begins with "i-" is an init container, one
+// with "s-" a sidecar.
 func pod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: policy}}
 	always := corev1.ContainerRestartPolicyAlways
@@ -47,7 +47,8 @@ func pod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	return p
 }
 
-// container makes a container of sandbox "box-0" from "name=State" or "name=Exited:code".
+// container returns a container of the sandbox "box-0" described by "name=State" or
+// "name=Exited:code".
 func container(text string) runtime.Container {
 	name, state, _ := strings.Cut(text, "=")
 	state, code, _ := strings.Cut(state, ":")
@@ -78,7 +79,7 @@ func box(attempt uint32, ready bool, ips ...string) runtime.Sandbox {
 	return runtime.Sandbox{ID: fmt.Sprintf("box-%d", attempt), PodUID: "u", Attempt: attempt, Ready: ready, IPs: ips, CreatedAt: time.Unix(int64(attempt)+1, 0)}
 }
 
-// show writes actions in a line.
+// show formats actions in one line.
 func show(a podactions.Actions) string {
 	var parts []string
 	if a.KillPod {
@@ -139,9 +140,9 @@ func TestCompute(t *testing.T) {
 		{"an init container failed, never", pod(never, "i-1", "a"), state(up, "i-1=Exited:1"), probes{}, "killpod"},
 		{"an init container was never started", pod(always, "i-1", "a"), state(up, "i-1=Created"), probes{}, "remove/i-1 init/i-1"},
 		{"all init containers succeeded", pod(always, "i-1", "i-2", "a"), state(up, "i-1=Exited", "i-2=Exited"), probes{}, "start/a"},
-		{"an init container was collected after its turn", pod(always, "i-1", "a"), state(up, "a=Running"), probes{}, ""},
+		{"an init container was collected after it ran", pod(always, "i-1", "a"), state(up, "a=Running"), probes{}, ""},
 		{"a sidecar starts first", pod(always, "s-1", "i-1", "a"), state(up), probes{}, "init/s-1"},
-		{"a sidecar that has not started holds up", pod(always, "s-1", "i-1", "a"), state(up, "s-1=Running"), probes{notStarted: map[string]bool{"id-s-1": true}}, ""},
+		{"a sidecar that has not started blocks", pod(always, "s-1", "i-1", "a"), state(up, "s-1=Running"), probes{notStarted: map[string]bool{"id-s-1": true}}, ""},
 		{"a sidecar runs, the init container next", pod(always, "s-1", "i-1", "a"), state(up, "s-1=Running"), probes{}, "init/i-1"},
 		{"a sidecar ended beside a running container", pod(never, "s-1", "a"), state(up, "s-1=Exited:1", "a=Running"), probes{}, "init/s-1"},
 		{"sidecars end with the pod", pod(never, "s-1", "a"), state(up, "s-1=Running", "a=Exited"), probes{}, "killpod"},

@@ -7,7 +7,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// TestStopped: what was created and never started neither runs nor is gone.
+// TestStopped: a container that was created but never started neither runs nor is gone.
 func TestStopped(t *testing.T) {
 	for _, test := range []struct {
 		name               string

@@ -21,13 +21,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// syncer notes the steps and takes a second for each.
+// syncer records the steps and takes a second for each.
 type syncer struct {
 	mu    sync.Mutex
 	steps []string
-	// sync answers Sync; nil for an empty outcome.
+	// sync implements Sync; nil for an empty outcome.
 	sync func(ctx context.Context) (podworkers.Outcome, error)
-	// terminate answers Terminate.
+	// terminate implements Terminate.
 	terminate func(ctx context.Context) error
 }
 
@@ -60,7 +60,7 @@ func (s *syncer) Terminated(context.Context, *corev1.Pod, *podstate.Pod) error {
 	return nil
 }
 
-// cache is always new, but for a moment after each step.
+// cache is always current, except for a moment after each step.
 type cache struct{}
 
 func (cache) NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error) {
@@ -87,7 +87,7 @@ func deleted(revision string, grace int64) *corev1.Pod {
 	return p
 }
 
-// run tests workers in a bubble of time.
+// run tests workers in a synctest bubble.
 func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) {
 	synctest.Test(t, func(t *testing.T) {
 		if s.sync == nil {
@@ -134,7 +134,7 @@ func TestOnlyTheLastUpdateIsKept(t *testing.T) {
 func TestAKillIsNotOverwritten(t *testing.T) {
 	s := &syncer{}
 	s.sync = func(ctx context.Context) (podworkers.Outcome, error) {
-		<-ctx.Done() // A sync that takes for ever is cut short by the kill.
+		<-ctx.Done() // A sync that never ends is cut short by the kill.
 		return podworkers.Outcome{}, ctx.Err()
 	}
 	run(t, s, func(ws *podworkers.Workers) {

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is one pod with one container, and what its exec probes answer.
+// world is one pod with one container, and the results of its exec probes.
 type world struct {
 	mu     sync.Mutex
 	exit   map[string]int32
@@ -87,7 +87,7 @@ func pod(c corev1.Container) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "web", Namespace: "default"}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
 }
 
-// start runs a prober whose changes are read, and gives what ends it.
+// start runs a prober whose changes are read, and returns the function that stops it.
 func start(t *testing.T, w *world) (p *prober.Prober, stop func()) {
 	w.exit, w.runs = map[string]int32{}, map[string]int{}
 	w.container("one")
@@ -133,16 +133,16 @@ func TestLiveness(t *testing.T) {
 		w.set("live", 1)
 		time.Sleep(21 * time.Second)
 		if _, failed := p.Failed("one"); failed {
-			t.Error("two failures were enough")
+			t.Error("two failures were sufficient")
 		}
 		time.Sleep(10 * time.Second)
 		if probe, failed := p.Failed("one"); !failed || probe != "liveness" {
-			t.Errorf("three failures were not enough: %q %v", probe, failed)
+			t.Errorf("three failures were not sufficient: %q %v", probe, failed)
 		}
 		if events := w.said(); len(events) != 3 || events[0] != "Unhealthy: Liveness probe failed: said live" {
 			t.Errorf("events: %q", events)
 		}
-		// The container that takes its place begins anew.
+		// The container that replaces it starts over.
 		w.set("live", 0)
 		w.container("two")
 		time.Sleep(time.Minute)
@@ -165,16 +165,16 @@ func TestReadinessRisesAndFalls(t *testing.T) {
 		}
 		time.Sleep(9 * time.Second)
 		if p.Ready(c, "one") {
-			t.Error("one success was enough")
+			t.Error("one success was sufficient")
 		}
 		time.Sleep(5 * time.Second)
 		if !p.Ready(c, "one") {
-			t.Error("two successes were not enough")
+			t.Error("two successes were not sufficient")
 		}
 		w.set("ready", 1)
 		time.Sleep(10 * time.Second)
 		if p.Ready(c, "one") {
-			t.Error("a failure was not enough")
+			t.Error("a failure was not sufficient")
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestStartupHoldsTheOthersBack(t *testing.T) {
 		runs := w.ran("start")
 		time.Sleep(time.Minute)
 		if w.ran("start") != runs {
-			t.Error("the startup probe went on after it had succeeded")
+			t.Error("the startup probe continued after its success")
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestTerminatingEndsLiveness(t *testing.T) {
 		live, ready := w.ran("live"), w.ran("ready")
 		time.Sleep(time.Minute)
 		if w.ran("live") != live || w.ran("ready") == ready {
-			t.Errorf("liveness ran %d times more, readiness %d", w.ran("live")-live, w.ran("ready")-ready)
+			t.Errorf("liveness ran %d more times, readiness %d", w.ran("live")-live, w.ran("ready")-ready)
 		}
 		p.Remove("u")
 	})
@@ -241,7 +241,7 @@ func TestAProbeThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestOverTheNetwork probes real sockets, so that it runs in real time.
+// TestOverTheNetwork probes real sockets, so it runs in real time.
 func TestOverTheNetwork(t *testing.T) {
 	status := http.StatusOK
 	var mu sync.Mutex

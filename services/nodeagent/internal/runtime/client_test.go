@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/simulated"
 )
 
-// calls counts the calls that a simulated runtime got, and fails those that it is told to.
+// calls counts the calls that a simulated runtime receives, and fails those that a test selects.
 type calls struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -65,24 +65,24 @@ func TestConnectRefuses(t *testing.T) {
 			t.Errorf("%q: %v", endpoint, err)
 		}
 	}
-	// It tries until the time is up, in which a busy machine may not even have tried once.
+	// Connect retries until the time is up, in which a busy machine may not have tried even once.
 	for brief := 300 * time.Millisecond; ; brief *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), brief)
 		_, err := runtime.Connect(ctx, "unix://"+filepath.Join(t.TempDir(), "none.sock"), quiet)
 		cancel()
 		if err == nil {
-			t.Fatal("a socket that is not there was found")
+			t.Fatal("a missing socket was found")
 		}
 		if errors.Is(err, runtime.ErrUnavailable) && strings.Contains(err.Error(), "no such file") {
 			break
 		}
 		if brief > patience {
-			t.Fatalf("a socket that is not there: %v", err)
+			t.Fatalf("a missing socket: %v", err)
 		}
 	}
 }
 
-// TestConnectToOther: what speaks gRPC and not CRI v1 is refused at once.
+// TestConnectToOther: a gRPC server that does not speak CRI v1 is rejected at once.
 func TestConnectToOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other.sock")
 	var config net.ListenConfig
@@ -101,7 +101,8 @@ func TestConnectToOther(t *testing.T) {
 	}
 }
 
-// TestConnectWaits: a runtime that comes later is found, and one that went away is found again.
+// TestConnectWaits: Connect waits for a runtime that starts later, and the client reconnects to a
+// restarted one.
 func TestConnectWaits(t *testing.T) {
 	dir := t.TempDir()
 	cfg := simulated.Config{Dir: dir, PodCIDR: netip.MustParsePrefix("10.200.7.0/24")}
@@ -133,13 +134,13 @@ func TestConnectWaits(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the runtime came back and is not found: %v", err)
+			t.Fatalf("the client did not reconnect to the runtime: %v", err)
 		}
 		<-time.After(20 * time.Millisecond)
 	}
 }
 
-// TestRelistIsCheap: what did not change is not read again.
+// TestRelistIsCheap: unchanged objects are not read again.
 func TestRelistIsCheap(t *testing.T) {
 	b, calls := simulate(t, t.TempDir())
 	pod := b.pod(t, map[string]string{simulated.AnnotationPrefix + "exit-code.ending": "0"})
@@ -161,14 +162,14 @@ func TestRelistIsCheap(t *testing.T) {
 		relist()
 	}
 	if calls.count("ContainerStatus") != containers || calls.count("PodSandboxStatus") != sandboxes {
-		t.Error("nothing changed, and statuses were read again")
+		t.Error("nothing changed, but statuses were read again")
 	}
 	if err := b.client.StopContainer(t.Context(), running, 0); err != nil {
 		t.Fatal(err)
 	}
 	relist()
 	if got := calls.count("ContainerStatus") - containers; got != 1 {
-		t.Errorf("one container changed, and %d statuses were read", got)
+		t.Errorf("one container changed, but %d statuses were read", got)
 	}
 }
 
@@ -210,14 +211,14 @@ func TestEvents(t *testing.T) {
 	go func() { done <- b.client.Events(ctx, func(e runtime.Event) { events <- e }) }()
 	for deadline := time.Now().Add(patience); calls.count("GetContainerEvents") == before; {
 		if time.Now().After(deadline) {
-			t.Fatal("the events are not asked for")
+			t.Fatal("the events are not requested")
 		}
 		<-time.After(time.Millisecond)
 	}
 	pod := b.pod(t, nil)
-	// The stream may be heard a moment after it was asked for, and from the middle of what one
-	// sandbox says; sandboxes until one is heard from its beginning. There are addresses for a few
-	// hundred only, so that each is given more time than the last.
+	// The stream may start a moment after the request, in the middle of one sandbox's events. So
+	// run sandboxes until one is seen from its first event. There are only a few hundred addresses,
+	// so each sandbox gets more time than the last.
 	var first runtime.Event
 	for wait := 10 * time.Millisecond; first.ID == "" || first.Type == runtime.EventStarted; wait *= 2 {
 		pod.Attempt++
@@ -239,8 +240,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestLongPath: a folder whose name is too long for a socket gets one elsewhere, for this user
-// alone.
+// TestLongPath: if the name of the directory is too long for a socket, the socket is in another
+// directory that is private to this user.
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	b, _ := simulate(t, dir)
@@ -249,7 +250,7 @@ func TestLongPath(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Dir(strings.TrimPrefix(b.client.Endpoint(), "unix://")))
 	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the socket's folder is %v, %v", info, err)
+		t.Errorf("the socket's directory is %v, %v", info, err)
 	}
 	b.sandbox(t, b.pod(t, nil))
 }

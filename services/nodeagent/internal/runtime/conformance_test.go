@@ -25,10 +25,10 @@ import (
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
-// patience is how long a test waits for something that a loaded machine takes its time for.
+// patience is how long a test waits for something that is slow on a loaded machine.
 const patience = 2 * time.Minute
 
-// bench is one runtime under test.
+// bench is a runtime under test.
 type bench struct {
 	client *runtime.Client
 	logs   string
@@ -38,8 +38,8 @@ type bench struct {
 	number int
 }
 
-// TestSimulated holds the simulated runtime to what containerd does, and TestContainerd holds
-// containerd to what the suite believes of it.
+// TestSimulated checks the simulated runtime against containerd's behaviour; TestContainerd checks
+// that containerd behaves as the suite assumes.
 func TestSimulated(t *testing.T) {
 	subnet := netip.MustParsePrefix("10.200.7.0/24")
 	server, err := simulated.New(simulated.Config{Dir: filepath.Join(t.TempDir(), "state"), PodCIDR: subnet})
@@ -60,7 +60,7 @@ func TestContainerd(t *testing.T) {
 	t.Run("containerd is killed", func(t *testing.T) { testCrash(t, b, containers) })
 }
 
-// run runs something until the test ends.
+// run runs run until the test ends.
 func run(t *testing.T, run func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -93,7 +93,7 @@ func connect(t *testing.T, endpoint string) *runtime.Client {
 	return client
 }
 
-// conform is the suite.
+// conform runs the suite.
 func conform(t *testing.T, b *bench) {
 	for _, test := range []struct {
 		name string
@@ -104,13 +104,13 @@ func conform(t *testing.T, b *bench) {
 		{"lifecycle", testLifecycle},
 		{"exit code", testExitCode},
 		{"init container", testInit},
-		{"stop by force", testForce},
+		{"forced stop", testForce},
 		{"start fails", testStartFails},
 		{"exec", testExec},
 		{"log", testLog},
-		{"removal takes all", testRemoval},
-		{"names are taken", testNames},
-		{"what is not there", testAbsent},
+		{"removal of a sandbox", testRemoval},
+		{"reserved names", testNames},
+		{"missing objects", testAbsent},
 		{"owners", testOwners},
 		{"mounts, environment, user", testMounts},
 		{"memory limit", testMemory},
@@ -120,7 +120,7 @@ func conform(t *testing.T, b *bench) {
 	}
 }
 
-// pod describes a sandbox of its own for a test.
+// pod returns the configuration of a sandbox for one test.
 func (b *bench) pod(t *testing.T, annotations map[string]string) runtime.SandboxConfig {
 	t.Helper()
 	b.number++
@@ -138,7 +138,7 @@ func (b *bench) pod(t *testing.T, annotations map[string]string) runtime.Sandbox
 	return cfg
 }
 
-// sandbox runs a sandbox, which is removed when the test ends.
+// sandbox runs a sandbox and removes it when the test ends.
 func (b *bench) sandbox(t *testing.T, cfg runtime.SandboxConfig) string {
 	t.Helper()
 	id, err := b.client.RunSandbox(t.Context(), cfg)
@@ -163,7 +163,7 @@ func (b *bench) pull(t *testing.T, image string) string {
 	return ref
 }
 
-// shell is a container that runs a line of shell.
+// shell returns a container that runs a line of shell.
 func (b *bench) shell(t *testing.T, name, script string) runtime.ContainerConfig {
 	t.Helper()
 	return runtime.ContainerConfig{
@@ -184,7 +184,7 @@ func (b *bench) start(t *testing.T, sandbox string, cfg runtime.ContainerConfig,
 	return id
 }
 
-// find waits until the container in the list of all is as wanted.
+// find waits until the container in the list is as wanted.
 func (b *bench) find(t *testing.T, id string, wanted func(runtime.Container) bool) runtime.Container {
 	t.Helper()
 	var last []runtime.Container
@@ -202,7 +202,7 @@ func (b *bench) find(t *testing.T, id string, wanted func(runtime.Container) boo
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	t.Fatalf("the container %s did not become what was wanted: %+v", id, last)
+	t.Fatalf("the container %s did not reach the wanted state: %+v", id, last)
 	return runtime.Container{}
 }
 
@@ -240,7 +240,7 @@ func testImages(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	if image.ID != ref || !strings.HasPrefix(ref, "sha256:") || image.Size == 0 {
-		t.Errorf("pulled %s, which is %+v", ref, image)
+		t.Errorf("pulled %s, got the image %+v", ref, image)
 	}
 	if len(image.Digests) != 1 || !strings.HasPrefix(image.Digests[0], "docker.io/library/nginx@sha256:") {
 		t.Errorf("digests are %v", image.Digests)
@@ -249,13 +249,13 @@ func testImages(t *testing.T, b *bench) {
 		t.Error(diff)
 	}
 	if again := b.pull(t, "nginx:1.14.2"); again != ref {
-		t.Errorf("the same image is now %s, was %s", again, ref)
+		t.Errorf("the same image is %s, want %s", again, ref)
 	}
 	if other := b.pull(t, "nginx:1.16.1"); other == ref {
 		t.Error("two versions are the same image")
 	}
 	if byDigest := b.pull(t, image.Digests[0]); byDigest != ref {
-		t.Errorf("by digest the image is %s, not %s", byDigest, ref)
+		t.Errorf("by digest the image is %s, want %s", byDigest, ref)
 	}
 	all, err := b.client.ListImages(t.Context())
 	if err != nil {
@@ -269,11 +269,11 @@ func testImages(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 		if !b.real {
-			// Its digest reference is a second record here, removed by the second call.
+			// The image's digest reference is a second record here, removed by the second call.
 			continue
 		}
 		if _, err := b.client.ImageStatus(t.Context(), name); !errors.Is(err, runtime.ErrNotFound) {
-			t.Errorf("an image that was removed: %v", err)
+			t.Errorf("a removed image: %v", err)
 		}
 	}
 	if !b.real {
@@ -281,7 +281,7 @@ func testImages(t *testing.T, b *bench) {
 	}
 	_, err = b.client.PullImage(t.Context(), "nginx:no-such-tag", runtime.Auth{}, nil)
 	if !errors.Is(err, runtime.ErrNotFound) {
-		t.Errorf("a tag that the registry does not have: %v", err)
+		t.Errorf("a tag missing in the registry: %v", err)
 	}
 	if _, err = b.client.PullImage(t.Context(), harness.PrivateImage, runtime.Auth{}, nil); err == nil {
 		t.Error("a private image was pulled without credentials")
@@ -330,7 +330,7 @@ func testLifecycle(t *testing.T, b *bench) {
 	if c.SandboxID != sandboxID || c.PodUID != pod.UID || c.PodName != pod.Name || c.Namespace != "default" || c.Name != "main" ||
 		c.Attempt != 2 || c.StartedAt.IsZero() || !c.FinishedAt.IsZero() || c.Labels["more"] != "labels" ||
 		c.Annotations["garboard.io/hash"] != "abc" || c.LogPath != filepath.Join(pod.LogDirectory, cfg.LogPath) || c.Init {
-		t.Errorf("running it is %+v", c)
+		t.Errorf("while running it is %+v", c)
 	}
 	if !strings.HasPrefix(c.ImageID, "docker.io/library/busybox@sha256:") {
 		t.Errorf("its image is %q", c.ImageID)
@@ -343,7 +343,7 @@ func testLifecycle(t *testing.T, b *bench) {
 	}
 	c = b.find(t, id, ended)
 	if c.FinishedAt.Before(c.StartedAt) || c.ExitCode != 137 || c.Reason != "Error" {
-		t.Errorf("killed it is %+v", c)
+		t.Errorf("after the kill it is %+v", c)
 	}
 	if err := b.client.RemoveContainer(t.Context(), id); err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func testLifecycle(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	if len(sandboxes) != 1 || sandboxes[0].Ready || len(sandboxes[0].IPs) != 0 {
-		t.Errorf("stopped, the sandbox is %+v", sandboxes)
+		t.Errorf("after the stop the sandbox is %+v", sandboxes)
 	}
 }
 
@@ -366,13 +366,13 @@ func testExitCode(t *testing.T, b *bench) {
 	failing := b.start(t, sandbox, b.shell(t, "failing", "exit 3"), pod)
 	ending := b.start(t, sandbox, b.shell(t, "ending", "true"), pod)
 	if c := b.find(t, failing, ended); c.ExitCode != 3 || c.Reason != "Error" || c.FinishedAt.IsZero() || c.StartedAt.IsZero() {
-		t.Errorf("the failing one is %+v", c)
+		t.Errorf("the failing container is %+v", c)
 	}
 	if c := b.find(t, ending, ended); c.ExitCode != 0 || c.Reason != "Completed" {
-		t.Errorf("the ending one is %+v", c)
+		t.Errorf("the ending container is %+v", c)
 	}
 	if err := b.client.StopContainer(t.Context(), ending, time.Second); err != nil {
-		t.Errorf("stopping one that has ended: %v", err)
+		t.Errorf("stopping an ended container: %v", err)
 	}
 }
 
@@ -385,28 +385,28 @@ func testInit(t *testing.T, b *bench) {
 	}
 }
 
-// testForce: a process that ends when asked to ends with its own code; one that does not is
-// killed when its grace is over.
+// testForce: a process that ends when asked to ends with its own code; another one is killed when
+// its grace period is over.
 func testForce(t *testing.T, b *bench) {
 	pod := b.pod(t, map[string]string{simulated.AnnotationPrefix + "stop-delay.deaf": "1000s"})
 	sandbox := b.sandbox(t, pod)
 	polite := b.start(t, sandbox, runtime.ContainerConfig{Name: "polite", Image: b.pull(t, "nginx:1.14.2"), LogPath: "polite.log"}, pod)
 	deaf := b.start(t, sandbox, b.shell(t, "deaf", "sleep 1000"), pod)
 	if b.real {
-		// It has to have come so far that it can be asked.
+		// The server must have installed its signal handler.
 		b.get(t, sandbox)
 	}
 	if err := b.client.StopContainer(t.Context(), polite, 30*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if c := b.find(t, polite, ended); c.ExitCode != 0 {
-		t.Errorf("the polite one is %+v", c)
+		t.Errorf("the polite container is %+v", c)
 	}
 	if err := b.client.StopContainer(t.Context(), deaf, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if c := b.find(t, deaf, ended); c.ExitCode != 137 {
-		t.Errorf("the deaf one is %+v", c)
+		t.Errorf("the deaf container is %+v", c)
 	}
 }
 
@@ -432,14 +432,14 @@ func testExec(t *testing.T, b *bench) {
 	id := b.start(t, b.sandbox(t, pod), b.shell(t, "main", "sleep 1000"), pod)
 	stdout, stderr, code, err := b.client.ExecSync(t.Context(), id, []string{"sh", "-c", "echo hello; exit 4"}, 30*time.Second)
 	if err != nil || string(stdout) != "hello\n" || len(stderr) != 0 || code != 4 {
-		t.Errorf("the command answered %q, %q, %d, %v", stdout, stderr, code, err)
+		t.Errorf("the command returned %q, %q, %d, %v", stdout, stderr, code, err)
 	}
 	if b.real {
 		if _, _, _, err := b.client.ExecSync(t.Context(), id, []string{"sleep", "1000"}, time.Second); !errors.Is(err, runtime.ErrTimeout) {
 			t.Errorf("a command that takes too long: %v", err)
 		}
 		if _, stderr, _, err := b.client.ExecSync(t.Context(), id, []string{"sh", "-c", "echo bad >&2"}, 0); err != nil || string(stderr) != "bad\n" {
-			t.Errorf("what a command says on standard error: %q, %v", stderr, err)
+			t.Errorf("the standard error of a command: %q, %v", stderr, err)
 		}
 	}
 	if err := b.client.StopContainer(t.Context(), id, 0); err != nil {
@@ -463,7 +463,7 @@ func testLog(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	if followed.String() != "one\ntwo\n" {
-		t.Errorf("followed, the log is %q", followed.String())
+		t.Errorf("the followed log is %q", followed.String())
 	}
 	b.find(t, id, ended)
 	if err := b.client.RemoveContainer(t.Context(), id); err != nil {
@@ -502,7 +502,7 @@ func testRemoval(t *testing.T, b *bench) {
 	}
 }
 
-// testNames: the runtime itself refuses to make a pod or container twice.
+// testNames: the runtime itself refuses to create a pod or container twice.
 func testNames(t *testing.T, b *bench) {
 	pod := b.pod(t, nil)
 	sandbox := b.sandbox(t, pod)
@@ -529,7 +529,7 @@ func testAbsent(t *testing.T, b *bench) {
 		"removing an image":    b.client.RemoveImage(ctx, "nothing:at-all"),
 	} {
 		if err != nil {
-			t.Errorf("%s that is not there: %v", name, err)
+			t.Errorf("%s that does not exist: %v", name, err)
 		}
 	}
 	_, sandboxErr := b.client.Sandbox(ctx, id)
@@ -540,12 +540,12 @@ func testAbsent(t *testing.T, b *bench) {
 		"starting a container": b.client.StartContainer(ctx, id), "reopening a log": b.client.ReopenLog(ctx, id),
 	} {
 		if !errors.Is(err, runtime.ErrNotFound) {
-			t.Errorf("%s that is not there: %v", name, err)
+			t.Errorf("%s that does not exist: %v", name, err)
 		}
 	}
 }
 
-// testOwners: an agent does not see what others made in the same runtime.
+// testOwners: an agent does not see what others created in the same runtime.
 func testOwners(t *testing.T, b *bench) {
 	pod := b.pod(t, nil)
 	b.start(t, b.sandbox(t, pod), b.shell(t, "main", "sleep 1000"), pod)
@@ -561,7 +561,7 @@ func testOwners(t *testing.T, b *bench) {
 	}
 }
 
-// testCrash: what runs outlives containerd, and the client finds both again.
+// testCrash: running containers outlive containerd, and the client reconnects to it.
 func testCrash(t *testing.T, b *bench, containers *harness.Containers) {
 	pod := b.pod(t, nil)
 	sandbox := b.sandbox(t, pod)
@@ -592,7 +592,7 @@ func testCrash(t *testing.T, b *bench, containers *harness.Containers) {
 	b.get(t, sandbox)
 }
 
-// text is the whole log of a container that has ended.
+// text returns the whole log of an ended container.
 func (b *bench) text(t *testing.T, c runtime.Container) string {
 	t.Helper()
 	var out strings.Builder
@@ -629,7 +629,7 @@ func testMounts(t *testing.T, b *bench) {
 		"search default.svc.cluster.local\n", "nameserver 10.96.0.10\n", "options ndots:5\n", "read-only file system\n", "refused\n",
 	} {
 		if !strings.Contains(text, wanted) {
-			t.Errorf("%q is not in what it said:\n%s", wanted, text)
+			t.Errorf("%q is missing in the output:\n%s", wanted, text)
 		}
 	}
 }
@@ -639,8 +639,8 @@ func testMemory(t *testing.T, b *bench) {
 		return // nothing runs that could take memory
 	}
 	pod := b.pod(t, nil)
-	// It begins when it is told to: of one that was killed before the runtime watched its memory
-	// nobody ever learns why.
+	// The container starts allocating on a signal: if it is killed before the runtime watches its
+	// memory, the reason is never known.
 	volume := t.TempDir()
 	signal := filepath.Join(volume, "signal")
 	if err := syscall.Mkfifo(signal, 0o600); err != nil {
@@ -653,22 +653,22 @@ func testMemory(t *testing.T, b *bench) {
 	for deadline := time.Now().Add(patience); ; {
 		begin, err := os.OpenFile(signal, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err == nil {
-			_ = begin.Close() // The end of what it reads.
+			_ = begin.Close() // The end of the container's input.
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not wait for the signal: %v", err)
+			t.Fatalf("the container does not wait for the signal: %v", err)
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	// The runtime may learn why later than that it has ended.
+	// The runtime may learn the reason later than the end.
 	c := b.find(t, id, func(c runtime.Container) bool { return c.State == runtime.Exited && c.Reason != "Error" })
 	if c.ExitCode != 137 || c.Reason != "OOMKilled" {
-		t.Errorf("over its limit of memory it is %+v", c)
+		t.Errorf("beyond its memory limit it is %+v", c)
 	}
 }
 
-// get asks the web server in a sandbox for its page.
+// get requests the page of the web server in a sandbox.
 func (b *bench) get(t *testing.T, sandbox string) string {
 	t.Helper()
 	s, err := b.client.Sandbox(t.Context(), sandbox)

@@ -36,7 +36,7 @@ func TestMayHaveRunOutOfMemory(t *testing.T) {
 		want      bool
 	}{
 		"killed just now": {killed(func(*Container) {}), true},
-		"known to be":     {killed(func(c *Container) { c.Reason = "OOMKilled" }), false},
+		"known as such":   {killed(func(c *Container) { c.Reason = "OOMKilled" }), false},
 		"long ago":        {killed(func(c *Container) { c.FinishedAt = time.Now().Add(-time.Minute) }), false},
 		"another end":     {killed(func(c *Container) { c.ExitCode = 1 }), false},
 		"running":         {killed(func(c *Container) { c.State = Running }), false},

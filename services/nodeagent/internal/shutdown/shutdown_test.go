@@ -25,7 +25,8 @@ func pod(name string, priority int32, grace int64) *corev1.Pod {
 	}
 }
 
-// TestEndPods: each pod takes as long to end as it says; told is when it was, with what grace.
+// TestEndPods: each pod takes its configured time to end; told is when it was killed, with which
+// grace period.
 func TestEndPods(t *testing.T) {
 	const none = time.Duration(-1)
 	type one struct {
@@ -72,13 +73,13 @@ func TestEndPods(t *testing.T) {
 							ends[pod.Name] = time.Now().Add(takes)
 						}
 						if kill.Phase != corev1.PodFailed || kill.Reason != "Terminated" || kill.Message != "Pod was terminated in response to imminent node shutdown." || kill.Conditions[0].Reason != "TerminationByKubelet" {
-							t.Errorf("%s is ended so: %+v", pod.Name, kill)
+							t.Errorf("%s is killed with %+v", pod.Name, kill)
 						}
 					},
 					Ended: func(pod *corev1.Pod) bool { at, ok := ends[pod.Name]; return ok && !time.Now().Before(at) },
 				})
 				if s.Refuse() != nil {
-					t.Error("a pod is refused before the end")
+					t.Error("a pod is refused before Begin")
 				}
 				s.Begin()
 				if r := s.Refuse(); r == nil || r.Reason != "NodeShutdown" || r.Message != "Pod was rejected as the node is shutting down." {
@@ -90,7 +91,7 @@ func TestEndPods(t *testing.T) {
 				}
 				for _, one := range c.pods {
 					if told[one.pod.Name] != one.told {
-						t.Errorf("%s was told %q, want %q", one.pod.Name, told[one.pod.Name], one.told)
+						t.Errorf("%s was killed with %q, want %q", one.pod.Name, told[one.pod.Name], one.told)
 					}
 				}
 			})

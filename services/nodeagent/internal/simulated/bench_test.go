@@ -12,7 +12,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// BenchmarkRelist is what an agent of a full node costs each second.
+// BenchmarkRelist measures the cost per second of an agent on a full node.
 func BenchmarkRelist(b *testing.B) {
 	r, err := New(Config{Dir: b.TempDir(), PodCIDR: netip.MustParsePrefix("10.9.0.0/24")})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// TestDial: pods answer over HTTP, gRPC and TCP while a container of theirs runs.
+// TestDial: pods answer over HTTP, gRPC and TCP while one of their containers runs.
 func TestDial(t *testing.T) {
 	r := create(t, config(t.TempDir()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,16 +82,16 @@ func TestDial(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := r.Dial(t.Context(), "tcp", "10.9.0.6:1"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("an address of no pod: %v", err)
+		t.Errorf("an unused address: %v", err)
 	}
 	if _, err := r.StopPodSandbox(t.Context(), &cri.StopPodSandboxRequest{PodSandboxId: sandbox}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Dial(t.Context(), "tcp", "10.9.0.2:1"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a pod that was stopped: %v", err)
+		t.Errorf("a stopped pod: %v", err)
 	}
 	_, err = r.RunPodSandbox(t.Context(), &cri.RunPodSandboxRequest{Config: pod("odd", map[string]string{AnnotationPrefix + keyHTTPStatus: "ok"})})
 	if err == nil || !strings.Contains(err.Error(), `http-status is "ok", not a number`) {
-		t.Errorf("a status that is no number: %v", err)
+		t.Errorf("a status that is not a number: %v", err)
 	}
 }

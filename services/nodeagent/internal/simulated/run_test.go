@@ -8,8 +8,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// TestRunEndsAfterItsCalls: what a call that is under way writes is written when Run has ended, so
-// that the folder is the next runtime's.
+// TestRunEndsAfterItsCalls: calls in flight have written their state when Run returns, so that the
+// next runtime can use the directory.
 func TestRunEndsAfterItsCalls(t *testing.T) {
 	cfg := config(t.TempDir())
 	began, ended := make(chan struct{}), make(chan struct{})
@@ -43,7 +43,7 @@ func TestRunEndsAfterItsCalls(t *testing.T) {
 	select {
 	case <-ended:
 	default:
-		t.Error("a call goes on after the end")
+		t.Error("a call continues after the end")
 	}
 	<-asked
 	if err := client.Close(); err != nil {

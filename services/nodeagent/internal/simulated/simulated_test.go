@@ -18,7 +18,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// serveVariable makes this test program a runtime over the folder that it names, to be killed.
+// serveVariable makes this test program a runtime on the directory that it names, to be killed.
 const serveVariable = "GARBOARD_TEST_SIMULATED_DIR"
 
 func TestMain(m *testing.M) {
@@ -54,7 +54,7 @@ func pod(uid string, annotations map[string]string) *cri.PodSandboxConfig {
 	}
 }
 
-// start makes a pod with one container and starts it.
+// start creates a pod with one container and starts it.
 func start(t *testing.T, r *Runtime, config *cri.PodSandboxConfig) (sandbox, container string) {
 	t.Helper()
 	made, err := r.RunPodSandbox(t.Context(), &cri.RunPodSandboxRequest{Config: config})
@@ -86,15 +86,15 @@ func containerStatus(t *testing.T, r *Runtime, id string) *cri.ContainerStatus {
 	return answer.GetStatus()
 }
 
-// TestKill: containers outlive a process that is killed, as those of a real runtime outlive
-// the node agent.
+// TestKill: containers survive when the process is killed, as those of a real runtime survive the
+// node agent.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// begin starts a process and returns what kills it.
+	// begin starts a process and returns the function that kills it.
 	begin := func() func() {
 		command := exec.Command(program)
 		command.Env = append(os.Environ(), serveVariable+"="+dir)
@@ -158,7 +158,7 @@ func TestKill(t *testing.T) {
 	}
 	if len(after) != 1 || after[0].ID != before[0].ID || after[0].IPs[0] != before[0].IPs[0] || !after[0].Ready ||
 		!after[0].CreatedAt.Equal(before[0].CreatedAt) {
-		t.Errorf("the sandbox was %+v and is %+v", before, after)
+		t.Errorf("the sandbox changed from %+v to %+v", before, after)
 	}
 	states := map[string]runtime.ContainerState{}
 	containers, err := client.Containers(t.Context())
@@ -168,7 +168,7 @@ func TestKill(t *testing.T) {
 	for _, c := range containers {
 		states[c.Name] = c.State
 		if c.Name == "ending" && (c.ExitCode != 5 || c.FinishedAt.Sub(c.StartedAt) != time.Millisecond) {
-			t.Errorf("what ended is %+v", c)
+			t.Errorf("the ended container is %+v", c)
 		}
 	}
 	if len(states) != 3 || states["staying"] != runtime.Running || states["ending"] != runtime.Exited || states["created"] != runtime.Created {
@@ -178,7 +178,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("the image is %+v, %v", image, err)
 	}
 	if _, err := client.RunSandbox(t.Context(), pod); err == nil {
-		t.Error("the pod was made twice")
+		t.Error("the pod was created twice")
 	}
 	pod.UID = "other"
 	other, err := client.RunSandbox(t.Context(), pod)
@@ -186,7 +186,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := client.Sandbox(t.Context(), other); err != nil || s.IPs[0] == before[0].IPs[0] {
-		t.Errorf("the address of a pod from before was given out again: %+v, %v", s, err)
+		t.Errorf("the address of an earlier pod was assigned again: %+v, %v", s, err)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestBehaviour(t *testing.T) {
 		name        string
 		cfg         Config
 		annotations map[string]string
-		// state after a second and after a minute, with the exit code.
+		// The state after a second and after a minute, with the exit code.
 		second, minute cri.ContainerState
 		code           int32
 	}{
@@ -226,7 +226,7 @@ func TestBehaviour(t *testing.T) {
 					t.Errorf("after a minute it is %v", got)
 				}
 				if got.GetState() == cri.ContainerState_CONTAINER_EXITED && time.Unix(0, got.GetFinishedAt()).Sub(began) > 10*time.Second {
-					t.Errorf("it ended when it was looked at, not when it was to: %v", got)
+					t.Errorf("it ended when it was read, not when it was due: %v", got)
 				}
 			})
 		})
@@ -284,7 +284,7 @@ func expect(t *testing.T, err error, words string) {
 	}
 }
 
-// TestAddresses: the range is used to its end, and no address twice at once.
+// TestAddresses: the range is used to its end, and no address twice at the same time.
 func TestAddresses(t *testing.T) {
 	r := create(t, config(t.TempDir()))
 	address := func(id string) string {
@@ -315,7 +315,7 @@ func TestAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := address(made.GetPodSandboxId()); got != "10.9.0.4" {
-		t.Errorf("the address that was given back is not used: %s", got)
+		t.Errorf("the released address is not used: %s", got)
 	}
 	host := pod("host", nil)
 	host.Linux = &cri.LinuxPodSandboxConfig{SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}}}

@@ -23,7 +23,8 @@ func list(cpu, memory string) corev1.ResourceList {
 	return l
 }
 
-// TestResources: a container's status shows what the runtime tells of it, else what it was made with.
+// TestResources: a container's status shows the resources that the runtime reports, else those it
+// was created with.
 func TestResources(t *testing.T) {
 	asked := corev1.ResourceRequirements{Requests: list("100m", "64Mi"), Limits: list("500m", "128Mi")}
 	written := func(c runtime.Container, of corev1.ResourceRequirements) runtime.Container {
@@ -47,20 +48,20 @@ func TestResources(t *testing.T) {
 		old     *corev1.ResourceRequirements
 		want    *corev1.ResourceRequirements
 	}{
-		{"as it was made", asked, written(running("c0"), asked), nil, &asked},
+		{"as created", asked, written(running("c0"), asked), nil, &asked},
 		{"none", corev1.ResourceRequirements{}, written(running("c0"), corev1.ResourceRequirements{}), nil, &corev1.ResourceRequirements{}},
-		{"the runtime tells the same", asked, told(running("c0"), same), nil, &asked},
+		{"the runtime reports the same", asked, told(running("c0"), same), nil, &asked},
 		{
-			"the runtime tells other", asked, told(written(running("c0"), asked), runtime.Resources{CPUShares: 204, CPUPeriod: 100000, CPUQuota: 100000, MemoryLimit: 1 << 30}), nil,
+			"the runtime reports others", asked, told(written(running("c0"), asked), runtime.Resources{CPUShares: 204, CPUPeriod: 100000, CPUQuota: 100000, MemoryLimit: 1 << 30}), nil,
 			&corev1.ResourceRequirements{Requests: list("200m", "64Mi"), Limits: list("1", "1Gi")},
 		},
-		{"the runtime tells nothing of a part", asked, told(running("c0"), runtime.Resources{CPUShares: 204}), nil,
+		{"the runtime reports only a part", asked, told(running("c0"), runtime.Resources{CPUShares: 204}), nil,
 			&corev1.ResourceRequirements{Requests: list("200m", "64Mi"), Limits: asked.Limits}},
 		{"what cgroups round up", smallest, told(running("c0"), runtime.Resources{CPUShares: 2, CPUPeriod: 100000, CPUQuota: 1000}), nil, &smallest},
-		{"what the runtime adds was not asked for", corev1.ResourceRequirements{}, told(running("c0"), runtime.Resources{CPUShares: 2}), nil, &corev1.ResourceRequirements{}},
+		{"the runtime reports more than was requested", corev1.ResourceRequirements{}, told(running("c0"), runtime.Resources{CPUShares: 2}), nil, &corev1.ResourceRequirements{}},
 		{"it ended", asked, told(written(exited("c0", 1), asked), runtime.Resources{CPUShares: 204}), nil, &asked},
-		{"by an agent that wrote nothing", asked, running("c0"), &asked, &asked},
-		{"nobody knows", asked, running("c0"), nil, nil},
+		{"created by an agent without the annotation", asked, running("c0"), &asked, &asked},
+		{"unknown", asked, running("c0"), nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pod := spec(corev1.RestartPolicyAlways, 0, 1)
@@ -74,13 +75,13 @@ func TestResources(t *testing.T) {
 				t.Errorf("resources are %+v, want %+v", got.Resources, c.want)
 			}
 			if (got.Resources != nil) != (got.AllocatedResources != nil) && len(c.asked.Requests) > 0 || got.AllocatedResources != nil && !equality.Semantic.DeepEqual(got.AllocatedResources, c.asked.Requests) {
-				t.Errorf("allocated are %v", got.AllocatedResources)
+				t.Errorf("the allocated resources are %v", got.AllocatedResources)
 			}
 		})
 	}
 }
 
-// TestEveryRequestSurvivesShares: no request that can be told apart in cgroups is shown as another.
+// TestEveryRequestSurvivesShares: a request that cgroups can represent is never shown as another.
 func TestEveryRequestSurvivesShares(t *testing.T) {
 	for milli := int64(1); milli <= 64000; milli++ {
 		pod := spec(corev1.RestartPolicyAlways, 0, 1)
@@ -95,7 +96,7 @@ func TestEveryRequestSurvivesShares(t *testing.T) {
 	}
 }
 
-// TestResizePending: the condition comes with a resize, and goes with it.
+// TestResizePending: the condition appears and disappears with a resize.
 func TestResizePending(t *testing.T) {
 	pod := spec(corev1.RestartPolicyAlways, 0, 1)
 	in := input(pod, corev1.PodStatus{}, running("c0"))
@@ -110,16 +111,17 @@ func TestResizePending(t *testing.T) {
 		}
 	}
 	if got := condition(status.Generate(input(pod, *s, running("c0"))), corev1.PodResizePending); got != "none" {
-		t.Errorf("after the resize was taken back the condition is %s", got)
+		t.Errorf("after the resize was reverted the condition is %s", got)
 	}
 	in.Ended = true
 	in.State.Containers[0].State = runtime.Exited
 	if got := condition(status.Generate(in), corev1.PodResizePending); got != "none" {
-		t.Errorf("of a pod that ended the condition is %s", got)
+		t.Errorf("for an ended pod the condition is %s", got)
 	}
 }
 
-// TestEphemeralContainersWait: they are shown as what they are, and count for nothing.
+// TestEphemeralContainersWait: ephemeral containers are shown as waiting and do not affect phase
+// and conditions.
 func TestEphemeralContainersWait(t *testing.T) {
 	pod := spec(corev1.RestartPolicyAlways, 0, 1)
 	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "busybox"}}}

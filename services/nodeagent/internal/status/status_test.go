@@ -99,7 +99,7 @@ func TestPhases(t *testing.T) {
 		{"succeeded", spec(never, 0, 1), corev1.PodRunning, true, []runtime.Container{exited("c0", 0)}, corev1.PodSucceeded, true},
 		{"failed", spec(never, 0, 2), corev1.PodRunning, true, []runtime.Container{exited("c0", 0), exited("c1", 2)}, corev1.PodFailed, true},
 		{"deleted while it ran", spec(always, 0, 1), corev1.PodRunning, true, []runtime.Container{exited("c0", 143)}, corev1.PodFailed, false},
-		{"it never lives again", spec(always, 0, 1), corev1.PodFailed, false, []runtime.Container{running("c0")}, corev1.PodFailed, false},
+		{"it never runs again", spec(always, 0, 1), corev1.PodFailed, false, []runtime.Container{running("c0")}, corev1.PodFailed, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestContainerStatuses(t *testing.T) {
 	}
 }
 
-// TestInitContainersAreReadyWhenDone: only one that goes on beside the others is ready as it runs.
+// TestInitContainersAreReadyWhenDone: only a sidecar is ready while it runs.
 func TestInitContainersAreReadyWhenDone(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	for _, c := range []struct {
@@ -284,7 +284,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// withPod is an API with one pod, and a look at it.
+// withPod returns an API with one pod, and a function that reads the pod.
 func withPod(t *testing.T) (api *fake.Client, pods client.Resource[*corev1.Pod], get func() *corev1.Pod) {
 	api = fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, spec(corev1.RestartPolicyAlways, 0, 1))
 	pods = client.Of[*corev1.Pod](api)
@@ -302,7 +302,7 @@ func TestWriterWritesOnceAndRepairs(t *testing.T) {
 	api, pods, get := withPod(t)
 	w := writer(t, api)
 	pod := get()
-	// The scheduler was first to write a condition.
+	// The scheduler has written a condition before.
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	pod, err := pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 	if err != nil {
@@ -322,7 +322,7 @@ func TestWriterWritesOnceAndRepairs(t *testing.T) {
 	w.Set(pod, s.DeepCopy())
 	w.Observe(get())
 
-	// Someone else's condition stays, someone else's change of ours is undone.
+	// Another writer's condition stays; its change of one of ours is reverted.
 	other := get()
 	other.Status.Conditions = append(other.Status.Conditions, corev1.PodCondition{Type: "example.com/up", Status: corev1.ConditionTrue})
 	other.Status.PodIP = ""
@@ -336,7 +336,7 @@ func TestWriterWritesOnceAndRepairs(t *testing.T) {
 	w.Observe(other)
 	eventually(t, "the status was not repaired", func() bool { return get().Status.PodIP == "10.0.0.1" })
 	if got := condition(&get().Status, "example.com/up"); got != "True" {
-		t.Errorf("the other's condition is %s", got)
+		t.Errorf("the other writer's condition is %s", got)
 	}
 }
 
@@ -366,8 +366,8 @@ func TestWriterDeletesWhatIsFinished(t *testing.T) {
 	})
 }
 
-// TestWriterWritesAgainAfterARestore: etcd was restored from a snapshot of before the pod ran, and so
-// the pod is told as of a revision before those that the writer knows.
+// TestWriterWritesAgainAfterARestore: etcd was restored from a snapshot taken before the pod ran.
+// So the watch reports the pod at an earlier revision than the writer knows.
 func TestWriterWritesAgainAfterARestore(t *testing.T) {
 	synctest.Test(t, writesAgainAfterARestore)
 }
@@ -392,12 +392,13 @@ func writesAgainAfterARestore(t *testing.T) {
 	w.Observe(before)
 	eventually(t, "the status was not written again", func() bool { return get().Status.Phase == corev1.PodRunning })
 
-	// What was written may not have been told before it was undone, so that there is nothing to tell.
+	// The write may have been lost before the watch reported it, so that there is nothing to
+	// report.
 	undo()
 	w.Recheck(time.Now())
 	synctest.Wait()
 	if get().Status.Phase == corev1.PodRunning {
-		t.Error("the status was written again though its writing may be still to be told")
+		t.Error("the status was written again although the watch may still report the write")
 	}
 	w.Recheck(time.Now().Add(2 * time.Minute))
 	eventually(t, "the status was not written a third time", func() bool { return get().Status.Phase == corev1.PodRunning })

@@ -69,12 +69,12 @@ func TestSecretsLieInMemory(t *testing.T) {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != "opensesame" {
 		t.Errorf("the Secret holds %q, %v", text, err)
 	}
-	// Memory that is lost is filled again.
+	// Lost memory is mounted and filled again.
 	if err := unmount(first["secret"]); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(secret); err == nil {
-		t.Error("the Secret lies on the disk below the memory")
+		t.Error("the Secret is on the disk below the memory")
 	}
 	if _, errs := v.Setup(t.Context(), memoryPod()); len(errs) > 0 {
 		t.Fatal(errs)
@@ -90,8 +90,8 @@ func TestSecretsLieInMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryIsNotMountedOverFiles has a volume of an agent that could not mount: its containers go
-// on to see what is written.
+// TestMemoryIsNotMountedOverFiles: a volume written by an agent that could not mount stays on disk,
+// so its containers continue to see what is written.
 func TestMemoryIsNotMountedOverFiles(t *testing.T) {
 	mayMount(t)
 	simulated := newTestVolumes(t, true)

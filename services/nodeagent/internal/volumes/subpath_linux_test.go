@@ -38,7 +38,7 @@ func mayMount(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	if _, err := mountMemory(dir, 0, 0o755); errors.Is(err, fs.ErrPermission) {
-		t.Skip("mounting needs more rights")
+		t.Skip("mounting needs more privileges")
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func mayMount(t *testing.T) {
 	}
 }
 
-// exchange swaps the names one and other, again and again, until the test ends.
+// exchange swaps the names one and other repeatedly until the test ends.
 func exchange(t *testing.T, one, other string) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -84,8 +84,8 @@ func symlink(t *testing.T, target, path string) {
 	}
 }
 
-// TestSubPathIsNotRedirected swaps a directory and a link that leads out of the volume while the
-// directory is mounted.
+// TestSubPathIsNotRedirected swaps a directory and a link that leads out of the volume while
+// mounting the directory.
 func TestSubPathIsNotRedirected(t *testing.T) {
 	mayMount(t)
 	for name, sub := range map[string]string{"itself": "s", "on the way": "s/deep", "to be made": "s/new/dir"} {
@@ -117,7 +117,7 @@ func TestSubPathIsNotRedirected(t *testing.T) {
 				}
 			}
 			if mounted == 0 || refused == 0 {
-				t.Errorf("%d were mounted and %d refused: nothing was tried", mounted, refused)
+				t.Errorf("%d were mounted and %d refused: the race was not exercised", mounted, refused)
 			}
 			if err := v.ReleaseSubPaths("u", func(string) bool { return false }); err != nil {
 				t.Error(err)
@@ -173,7 +173,7 @@ func TestSubPath(t *testing.T) {
 		}
 	}
 	if _, err := v.MountSubPath(SubPath{UID: "u", Container: "c", Volume: "v", Root: filepath.Join(root, "dir/file"), Path: "x"}); err == nil {
-		t.Error("a part of a volume that is a file is mounted")
+		t.Error("a subPath of a volume that is a file was mounted")
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/"} {
 		for _, s := range []SubPath{{UID: name, Container: "c", Volume: "v"}, {UID: "u", Container: name, Volume: "v"}, {UID: "u", Container: "c", Volume: name}} {
@@ -185,8 +185,8 @@ func TestSubPath(t *testing.T) {
 	}
 }
 
-// TestSubPathsGo makes mounts of two containers and takes them away, by an agent that did not make
-// them, without a loss in the volume.
+// TestSubPathsGo creates mounts for two containers. An agent that did not create them removes them,
+// and the volume loses nothing.
 func TestSubPathsGo(t *testing.T) {
 	mayMount(t)
 	v := newTestVolumes(t, false)
@@ -201,7 +201,7 @@ func TestSubPathsGo(t *testing.T) {
 		}
 		paths = append(paths, path)
 	}
-	// A link in the way to the agent's folder is one that the kernel does not list.
+	// The kernel does not list a path that leads through a link.
 	linked := filepath.Join(t.TempDir(), "link")
 	symlink(t, v.cfg.Dir, linked)
 	next := New(Config{Dir: linked, Client: v.cfg.Client, Logger: v.cfg.Logger})
@@ -214,20 +214,20 @@ func TestSubPathsGo(t *testing.T) {
 		}
 	}
 	if points, err := mountsBelow(v.PodDir("u")); err != nil || !slices.Equal(points, paths[2:]) {
-		t.Errorf("mounted are %q, %v", points, err)
+		t.Errorf("the mount points are %q, %v", points, err)
 	}
 	if err := next.Remove("u"); err != nil {
 		t.Fatal(err)
 	}
 	if points, err := mountsBelow(v.cfg.Dir); err != nil || len(points) > 0 {
-		t.Errorf("mounted are %q, %v", points, err)
+		t.Errorf("the mount points are %q, %v", points, err)
 	}
 	if text, err := os.ReadFile(filepath.Join(root, "dir", "file")); err != nil || string(text) != "text" {
-		t.Errorf("the volume lost what it held: %q, %v", text, err)
+		t.Errorf("the volume lost its content: %q, %v", text, err)
 	}
 }
 
-// TestSubPathSimulated is what a user without rights has.
+// TestSubPathSimulated checks subPaths for a user who may not mount.
 func TestSubPathSimulated(t *testing.T) {
 	v := newTestVolumes(t, true)
 	root := t.TempDir()
@@ -237,15 +237,15 @@ func TestSubPathSimulated(t *testing.T) {
 		t.Errorf("%s, %v", path, err)
 	}
 	if _, err := os.Stat(v.PodDir("u")); err == nil {
-		t.Error("mount points were made")
+		t.Error("mount points were created")
 	}
 	if path, err := v.MountSubPath(SubPath{UID: "u", Container: "c", Volume: "v", Root: root, Path: "out/x"}); err == nil {
 		t.Errorf("%s leads out of the volume", path)
 	}
 }
 
-// TestSubPathsStayBeneath opens random paths in random trees with links: what is opened is in the
-// tree, and nothing is made outside of it.
+// TestSubPathsStayBeneath opens random paths in random trees with links: the opened file is in the
+// tree, and nothing is created outside of it.
 func TestSubPathsStayBeneath(t *testing.T) {
 	part := rapid.SampledFrom([]string{"a", "b", "c"})
 	path := rapid.Custom(func(t *rapid.T) string {
@@ -256,7 +256,7 @@ func TestSubPathsStayBeneath(t *testing.T) {
 		return up + path.Draw(t, "target")
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		parent, err := os.MkdirTemp("", "subpath") //nolint:usetesting // One for each case, of which there are many.
+		parent, err := os.MkdirTemp("", "subpath") //nolint:usetesting // One directory for each of many cases.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +289,7 @@ func TestSubPathsStayBeneath(t *testing.T) {
 			}
 		}
 		if after := tree(t, outside); !slices.Equal(before, after) {
-			t.Errorf("outside of the volume was %q, and is %q", before, after)
+			t.Errorf("outside of the volume: got %q, want %q", after, before)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func tree(t *rapid.T, dir string) []string {
 	return paths
 }
 
-// TestManyRemovesAtOnce lets pods come and go beside each other: the list of mounts is shared.
+// TestManyRemovesAtOnce creates and removes pods concurrently: they share the list of mounts.
 func TestManyRemovesAtOnce(t *testing.T) {
 	mayMount(t)
 	v := newTestVolumes(t, false)
@@ -330,6 +330,6 @@ func TestManyRemovesAtOnce(t *testing.T) {
 		}
 	}
 	if text, err := os.ReadFile(filepath.Join(root, "dir", "file")); err != nil || string(text) != "text" {
-		t.Errorf("the volume lost what it held: %q, %v", text, err)
+		t.Errorf("the volume lost its content: %q, %v", text, err)
 	}
 }

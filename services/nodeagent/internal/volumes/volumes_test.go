@@ -96,10 +96,10 @@ func TestConfigMapFollowsItsSource(t *testing.T) {
 		t.Error("a change did not arrive")
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "b")); !os.IsNotExist(err) {
-		t.Errorf("a key that is gone is still there: %v", err)
+		t.Errorf("a removed key still exists: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, first)); !os.IsNotExist(err) {
-		t.Errorf("the old version is still there: %v", err)
+		t.Errorf("the old version still exists: %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestItemsAndModes(t *testing.T) {
 	for _, path := range []string{"../out", "/abs", "..data/x", ".", "a/../..x"} {
 		pod.Spec.Volumes[0].ConfigMap.Items[0].Path = path
 		if _, errs := v.Setup(t.Context(), pod); len(errs) != 1 {
-			t.Errorf("the path %q was taken", path)
+			t.Errorf("the path %q was accepted", path)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestMissingSources(t *testing.T) {
 	optional := true
 	source.Optional = &optional
 	if dir := setup(t, v, withVolume(corev1.VolumeSource{ConfigMap: source})); dir == "" {
-		t.Error("an optional volume was not made")
+		t.Error("an optional volume was not created")
 	}
 	file := corev1.HostPathFile
 	_, errs = v.Setup(t.Context(), withVolume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: t.TempDir(), Type: &file}}))
@@ -167,7 +167,7 @@ func TestProjected(t *testing.T) {
 		}
 	}
 	if asked != 1 {
-		t.Errorf("%d tokens were asked for, want 1", asked)
+		t.Errorf("%d tokens were requested, want 1", asked)
 	}
 }
 
@@ -201,7 +201,8 @@ func TestTokensAreRenewed(t *testing.T) {
 		if asked() != 2 {
 			t.Error("a token was not renewed after 80 % of its life")
 		}
-		// While the apiserver is away the old one stays, even when it has expired: then the log says so.
+		// While the apiserver is unavailable the old token stays, even after it expired; the log
+		// then says so.
 		api.Fail(func(client.Call) error { return errors.New("connection refused") })
 		for range 30 {
 			time.Sleep(time.Minute)
@@ -210,7 +211,7 @@ func TestTokensAreRenewed(t *testing.T) {
 		if n := strings.Count(said.String(), "a service account token expired and cannot be renewed"); n != 1 {
 			t.Errorf("the log says %d times that the token expired, want once:\n%s", n, said.String())
 		}
-		// That there is no such account is an answer.
+		// A missing account is an answer.
 		api.Fail(func(client.Call) error { return apierrors.NewNotFound(corev1.Resource("serviceaccounts"), "default") })
 		time.Sleep(time.Minute)
 		if _, errs := v.Setup(t.Context(), pod); len(errs) != 1 {
@@ -221,7 +222,7 @@ func TestTokensAreRenewed(t *testing.T) {
 		time.Sleep(time.Minute)
 		setup(t, v, pod)
 		if asked() != before+1 {
-			t.Error("a token was not renewed when the apiserver was back")
+			t.Error("a token was not renewed when the apiserver was available again")
 		}
 	})
 }

@@ -23,7 +23,7 @@ func textFiles(texts map[string]string) map[string]file {
 	return files
 }
 
-// TestWriteAmongHostileFiles is the writer in a directory in which a container did what it likes.
+// TestWriteAmongHostileFiles writes into a directory that a container has manipulated.
 func TestWriteAmongHostileFiles(t *testing.T) {
 	files := textFiles(map[string]string{"key": "value", "deep/er": "down"})
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -82,7 +82,7 @@ func TestWriteAmongHostileFiles(t *testing.T) {
 				select {
 				case err = <-done:
 				case <-time.After(time.Minute):
-					t.Fatal("the writer does not come back")
+					t.Fatal("the writer does not return")
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -95,7 +95,7 @@ func TestWriteAmongHostileFiles(t *testing.T) {
 				t.Errorf("the volume holds %q", left)
 			}
 			if left := entriesOf(t, outside); !slices.Equal(left, []string{"er"}) {
-				t.Errorf("outside of the volume are %q", left)
+				t.Errorf("the entries outside of the volume are %q", left)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func entriesOf(t *testing.T, dir string) []string {
 	return names
 }
 
-// TestWriteWhileLinksArePlanted plants links in each new version as soon as it is there.
+// TestWriteWhileLinksArePlanted plants links in each new version as soon as it exists.
 func TestWriteWhileLinksArePlanted(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -152,7 +152,7 @@ func TestWriteWhileLinksArePlanted(t *testing.T) {
 	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
 		t.Errorf("written outside of the volume: %v, %v", left, err)
 	}
-	t.Logf("%d of 20 writes found a planted link and were given up", refused)
+	t.Logf("%d of 20 writes found a planted link and failed", refused)
 }
 
 func TestUnchangedFilesAreLeftAlone(t *testing.T) {
@@ -186,13 +186,13 @@ func TestUnchangedFilesAreLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An agent that starts anew knows of no version.
+	// A restarted agent knows of no version.
 	next, err := writeFiles(dir, files, nil, version{})
 	if err != nil || next.name == first.name {
 		t.Errorf("the first write of an agent trusts what it finds: %v", err)
 	}
 	if after, err := writeFiles(dir, files, nil, next); err != nil || after != next {
-		t.Errorf("the second write of an agent is not the last: %v", err)
+		t.Errorf("the second write of an agent wrote again: %v", err)
 	}
 }
 
@@ -212,8 +212,8 @@ func TestModesWhateverTheUmask(t *testing.T) {
 	}
 }
 
-// FuzzWriteFiles writes files with any paths: they are refused, or found where they should be, and
-// nothing is written anywhere else.
+// FuzzWriteFiles writes files with arbitrary paths: each is rejected or written where it belongs,
+// and nothing is written anywhere else.
 func FuzzWriteFiles(f *testing.F) {
 	for _, path := range []string{"a", "a/b", "../a", "..", ".", "", "/a", "a//b/", "a/./b", "a/../../b", "..data", "a\x00b", strings.Repeat("a", 300), "a\nb"} {
 		f.Add(path, "a/b")
@@ -239,11 +239,12 @@ func FuzzWriteFiles(f *testing.F) {
 	})
 }
 
-// TestUpdatesAreWhole changes files at random: after each write the volume shows exactly them.
+// TestUpdatesAreWhole changes files at random: after each write the volume shows exactly those
+// files.
 func TestUpdatesAreWhole(t *testing.T) {
 	names := rapid.SampledFrom([]string{"a", "b", "c/a", "c/b", "d/e/f", "g"})
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "volume") //nolint:usetesting // One for each case, of which there are many.
+		dir, err := os.MkdirTemp("", "volume") //nolint:usetesting // One directory for each of many cases.
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFlagsThatSayTheOpposite: switches that are on by default, and numbers of which 0 means no
-// bound.
+// TestFlagsThatSayTheOpposite checks switches that are on by default, and numbers whose 0 means no
+// limit.
 func TestFlagsThatSayTheOpposite(t *testing.T) {
 	for name, c := range map[string]struct {
 		args                                  []string
@@ -47,10 +47,10 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		who := cfg.Authentication
-		if who.NoAnonymous != c.noAnonymous || who.NoBootstrapTokens != c.noBootstrap || who.NoTokenExtension != c.noExtension || cfg.MaxReads != c.reads || cfg.MaxWrites != c.writes ||
+		auth := cfg.Authentication
+		if auth.NoAnonymous != c.noAnonymous || auth.NoBootstrapTokens != c.noBootstrap || auth.NoTokenExtension != c.noExtension || cfg.MaxReads != c.reads || cfg.MaxWrites != c.writes ||
 			cfg.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
-			t.Errorf("%s: %+v, %d, %d, %v", name, who, cfg.MaxReads, cfg.MaxWrites, cfg.RequestTimeout)
+			t.Errorf("%s: %+v, %d, %d, %v", name, auth, cfg.MaxReads, cfg.MaxWrites, cfg.RequestTimeout)
 		}
 	}
 }

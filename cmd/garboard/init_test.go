@@ -34,7 +34,8 @@ func TestParseOwners(t *testing.T) {
 	}
 }
 
-// TestInit: the first run makes, the second keeps; settings come from the environment, too.
+// TestInit: the first run creates the files and the second keeps them; settings also come from the
+// environment.
 func TestInit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deployment")
 	t.Setenv("GARBOARD_OUT", dir)

@@ -18,8 +18,8 @@ func TestSecretStoreRefuses(t *testing.T) {
 		"a bad namespace":  {where: "Planes/garboard", want: "give NAMESPACE/PREFIX"},
 		"no prefix":        {where: "planes/", want: "give NAMESPACE/PREFIX"},
 		"a bad prefix":     {where: "planes/a/b", want: "give NAMESPACE/PREFIX"},
-		"a folder, too":    {where: "planes/garboard", cfg: deployment.Config{Dir: "here"}, want: "--out and --owner are about directories"},
-		"an owner of none": {where: "planes/garboard", cfg: deployment.Config{Owners: map[string]pki.Owner{"": {}}}, want: "--out and --owner are about directories"},
+		"a directory, too": {where: "planes/garboard", cfg: deployment.Config{Dir: "here"}, want: "--out and --owner are about directories"},
+		"an owner":         {where: "planes/garboard", cfg: deployment.Config{Owners: map[string]pki.Owner{"": {}}}, want: "--out and --owner are about directories"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := secretStore{where: c.where}
@@ -29,6 +29,6 @@ func TestSecretStoreRefuses(t *testing.T) {
 		})
 	}
 	if (&secretStore{}).wanted() {
-		t.Error("without the flag Secrets are wanted")
+		t.Error("wanted is true without the flag")
 	}
 }

@@ -27,7 +27,7 @@ import (
 
 const aToken = "abcdef.0123456789abcdef"
 
-// creating is `token create` as it is without flags.
+// creating returns the arguments of `token create` without flags.
 func creating() tokenCreate {
 	return tokenCreate{ttl: jointoken.DefaultTTL, token: jointoken.Token{Usages: jointoken.Usages(), Groups: []string{jointoken.DefaultGroup}}}
 }
@@ -88,7 +88,7 @@ func TestTokenCreate(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, data[key], want)
 		}
 	}
-	// Once more: it has no end any more, and nobody made a second one.
+	// Once more: the token no longer expires, and there is no second one.
 	if _, err := create(t, api, func(c *tokenCreate) { c.ttl = 0 }, aToken); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestTokenCreate(t *testing.T) {
 	}
 	api.ClearCalls()
 	if _, err := create(t, api, func(c *tokenCreate) { c.ttl = 0 }, aToken); err != nil || len(api.Writes()) != 0 {
-		t.Errorf("what is as it should be is written: %d (%v)", len(api.Writes()), err)
+		t.Errorf("an unchanged Secret was written: %d (%v)", len(api.Writes()), err)
 	}
 	if _, err := create(t, api, nil, "abcdef.0123456789abcdeX"); err == nil || strings.Contains(err.Error(), "abcdeX") {
 		t.Errorf("got %v", err)
@@ -110,7 +110,7 @@ func TestTokenCreate(t *testing.T) {
 		t.Errorf("%q (%v)", made, err)
 	}
 	if other, err := create(t, api, nil); err != nil || other == made {
-		t.Errorf("%q is made twice (%v)", other, err)
+		t.Errorf("%q was generated twice (%v)", other, err)
 	}
 }
 
@@ -119,16 +119,16 @@ func TestTokenFromAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(aToken+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// What is printed gets into logs.
+	// The output may end up in logs.
 	out, err := create(t, api, func(c *tokenCreate) { c.file = file })
 	if id, secret, _ := strings.Cut(aToken, "."); err != nil || !strings.Contains(out, id) || strings.Contains(out, secret) {
 		t.Errorf("%q, %v", out, err)
 	}
 	if _, err := create(t, api, func(c *tokenCreate) { c.file = file }, aToken); err == nil {
-		t.Error("a token and a file are taken")
+		t.Error("a token and a file were accepted together")
 	}
 	if _, err := create(t, api, func(c *tokenCreate) { c.file = file + "x" }); err == nil {
-		t.Error("a file that is not there is taken")
+		t.Error("a missing file was accepted")
 	}
 }
 
@@ -146,7 +146,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestNodesMayJoin: the bindings are kubeadm's, and what others put into them stays.
+// TestNodesMayJoin: the bindings are kubeadm's, and subjects added by others stay.
 func TestNodesMayJoin(t *testing.T) {
 	api := newFake()
 	api.Load(&rbacv1.ClusterRoleBinding{
@@ -186,7 +186,7 @@ func TestNodesMayJoin(t *testing.T) {
 	}
 }
 
-// TestSomebodyElseWrites between reading and writing.
+// TestSomebodyElseWrites: another writer interferes between reading and writing.
 func TestSomebodyElseWrites(t *testing.T) {
 	api := newFake()
 	refusals := 0

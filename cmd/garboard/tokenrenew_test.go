@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/pki"
 )
 
-// lockedText takes what is printed while it is read.
+// lockedText is a buffer that can be read while it is written.
 type lockedText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -38,8 +38,8 @@ func (l *lockedText) String() string {
 	return l.text.String()
 }
 
-// TestTokenRenewal: tokens change, each counts until the one after the next, the file has the last one,
-// and the token of before is gone. The API may be away now and then.
+// TestTokenRenewal: tokens change, each is valid until the one after the next, the file has the
+// last one, and the retired token is deleted. The API may be unavailable now and then.
 func TestTokenRenewal(t *testing.T) {
 	dir := t.TempDir()
 	old, file := filepath.Join(dir, "bootstrap-token"), filepath.Join(dir, "bootstrap-kubeconfig")
@@ -82,7 +82,7 @@ func TestTokenRenewal(t *testing.T) {
 			token := current()
 			id, _, _ := strings.Cut(token, ".")
 			if seen[token] {
-				t.Errorf("the token %s is used again", id)
+				t.Errorf("the token %s is reused", id)
 			}
 			seen[token] = true
 			want := began.Add(time.Duration(i)*20*time.Minute + time.Hour).UTC().Format(time.RFC3339)
@@ -101,7 +101,7 @@ func TestTokenRenewal(t *testing.T) {
 		}
 		for _, token := range tokens {
 			if token.String() == aToken {
-				t.Error("the token of before still counts")
+				t.Error("the retired token still exists")
 			}
 		}
 		away.Store(true)
@@ -112,7 +112,7 @@ func TestTokenRenewal(t *testing.T) {
 		away.Store(false)
 		time.Sleep(15 * time.Second)
 		if current() == last {
-			t.Error("it does not try again")
+			t.Error("it does not retry")
 		}
 		away.Store(true)
 		time.Sleep(time.Hour)

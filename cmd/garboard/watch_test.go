@@ -34,11 +34,11 @@ func TestWhatIsWatched(t *testing.T) {
 		{name: "all", w: watcher{all: true, since: "all", resolve: true}, args: []string{"pods"},
 			want: changefeed.Config{View: changefeed.View{Resource: "pods"}, History: true, Resolve: true}},
 		{name: "no such resource", args: []string{"sheep"}, err: `doesn't have a resource type "sheep"`},
-		{name: "a question", args: []string{"tokenreviews"}, err: "has no messages of its own"},
+		{name: "a review", args: []string{"tokenreviews"}, err: "has no messages of its own"},
 		{name: "all and one", w: watcher{all: true, namespace: "a"}, args: []string{"pods"}, err: "-A cannot be used with"},
 		{name: "a node's what", w: watcher{node: "n1"}, args: []string{"secrets"}, err: "do not belong to a node"},
 		{name: "a time that is none", w: watcher{since: "-5m"}, args: []string{"pods"}, err: "--since"},
-		{name: "twice a beginning", w: watcher{since: "5m", objects: true}, args: []string{"pods"}, err: "cannot be used together"},
+		{name: "two starting points", w: watcher{since: "5m", objects: true}, args: []string{"pods"}, err: "cannot be used together"},
 		{name: "nothing at all", w: watcher{history: true}, args: []string{"pods"}, err: "has no output"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func lease(name, holder string, age time.Duration) *coordinationv1.Lease {
 	}
 }
 
-// healthy are the facts of a plane to which nothing is wrong.
+// healthy returns the facts of a healthy plane.
 func healthy() *Facts {
 	answer := func(service, replica string) report.Answer {
 		a := report.Answer{Report: report.Report{
@@ -96,7 +96,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestBroken breaks one thing at a time and wants it found, and nothing else.
+// TestBroken breaks one thing at a time and checks that exactly that is found.
 func TestBroken(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -105,9 +105,9 @@ func TestBroken(t *testing.T) {
 		group, what string // of the finding
 		says        string
 		advice      string
-		more        int // findings beside it that are not OK
+		more        int // other findings that are not OK
 	}{
-		{"nobody listens", func(f *Facts) { f.Dial = &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} }, Fail, "API", "connection", "cannot be reached", "Nothing listens there", 0},
+		{"no listener", func(f *Facts) { f.Dial = &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} }, Fail, "API", "connection", "cannot be reached", "Nothing listens there", 0},
 		{"no such host", func(f *Facts) { f.Dial = &net.DNSError{Err: "no such host", Name: "api"} }, Fail, "API", "connection", "no such host", "DNS", 0},
 		{"another authority", func(f *Facts) { f.Trust = x509.UnknownAuthorityError{} }, Fail, "API", "trust", "unknown authority", "another certificate authority", 0},
 		{"another name", func(f *Facts) {
@@ -123,7 +123,7 @@ func TestBroken(t *testing.T) {
 			f.ReadyCode, f.Ready = 500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
 		}, Fail, "API", "ready", "etcd failed: reason withheld", "the failed check", 0},
 		{"no answer", func(f *Facts) { f.ReadyErr = errors.New("cut") }, Fail, "API", "ready", "cut", "log", 0},
-		{"no right", func(f *Facts) {
+		{"no permission", func(f *Facts) {
 			f.Status, f.StatusErr = nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
 		}, Fail, "Plane", "status", "forbidden", report.StatusPath, 0},
 		{"a failed status", func(f *Facts) { f.Status, f.StatusErr = nil, errors.New("boom") }, Fail, "Plane", "status", "boom", "log", 0},
@@ -150,7 +150,7 @@ func TestBroken(t *testing.T) {
 		{"NATS away", func(f *Facts) { f.Status.NATS = report.NATS{Fault: "not connected"} }, Fail, "NATS", "connection", "not connected", "Start NATS", 0},
 		{"NATS slow", func(f *Facts) { f.Status.NATS.Seconds = 1 }, Warn, "NATS", "connection", "1s", "load", 0},
 		{"NATS open", func(f *Facts) { f.Status.NATS.Open = true }, Warn, "NATS", "access", "everybody", "docs/explanation/bus.md", 0},
-		{"nobody can be asked", func(f *Facts) { f.Status.Fault = "timeout" }, Fail, "NATS", "question", "timeout", "NATS", 0},
+		{"no answers over NATS", func(f *Facts) { f.Status.Fault = "timeout" }, Fail, "NATS", "question", "timeout", "NATS", 0},
 		{"no log", func(f *Facts) { f.Status.NATS.Streams[0].Fault = "none" }, Warn, "NATS", "log LOG", "none", "JetStream", 0},
 		{"a log without a leader", func(f *Facts) { f.Status.NATS.Streams[0].Leader = "" }, Warn, "NATS", "log LOG", "no leader", "majority", 0},
 		{"a replica away", func(f *Facts) { f.Status.NATS.Streams[0].Replicas[0].Offline = true }, Warn, "NATS", "log LOG", "n2 is offline", "Start", 0},
@@ -159,7 +159,7 @@ func TestBroken(t *testing.T) {
 		}, Warn, "NATS", "log LOG", "9 operations behind", "catch up", 0},
 		{"a replica too few", func(f *Facts) { f.Status.NATS.Streams[0].Wanted = 3 }, Warn, "NATS", "log LOG", "2 of 3 servers keep it", "--nats-log-replicas", 0},
 		{"a consumer", func(f *Facts) { f.Status.NATS.Streams[0].Consumers = 2 }, Warn, "NATS", "log LOG", "2 JetStream consumers", "garboard watch", 0},
-		{"nobody publishes", func(f *Facts) { f.Status.Etcd[0].Publisher = "" }, Fail, "Publisher", "of etcd main", "no apiserver", "elected", 0},
+		{"no publisher", func(f *Facts) { f.Status.Etcd[0].Publisher = "" }, Fail, "Publisher", "of etcd main", "no apiserver", "elected", 0},
 		{"an informer behind", func(f *Facts) {
 			f.Status.Answers[1].Watchers[0].LagRevisions, f.Status.Answers[1].Watchers[0].LagSeconds = 5, 20
 		}, Warn, "Informers", "lag", "controllers c1 pods by 5 revisions for 20s", "garboard watchers", 0},
@@ -180,7 +180,7 @@ func TestBroken(t *testing.T) {
 			f.Nodes[0].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "NoNetwork", Message: "none"}
 		}, Fail, "Nodes", "node", "NoNetwork", "agent's log", 0},
 		{"a node silent", func(f *Facts) { f.Heartbeats["node"] = lease("node", "node", 3*time.Minute) }, Fail, "Nodes", "node", "heartbeat was 3m0s ago", "agent's log", 0},
-		{"a node without a beat", func(f *Facts) { f.Heartbeats = nil }, Fail, "Nodes", "node", "never", "agent's log", 0},
+		{"a node without a heartbeat", func(f *Facts) { f.Heartbeats = nil }, Fail, "Nodes", "node", "never", "agent's log", 0},
 		{"no nodes", func(f *Facts) { f.Nodes = nil }, Warn, "Nodes", "all", "there is none", "Start a node agent", 0},
 		{"this clock", func(f *Facts) { f.ServerTime = now.Add(10 * time.Second) }, Warn, "Clocks", "this machine and the apiserver", "10s ahead", "NTP", 0},
 		{"another's clock", func(f *Facts) { f.Status.Answers[3].Behind = 100 }, Fail, "Clocks", "nodeagent node", "1m40s behind", "NTP", 0},
@@ -215,7 +215,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestForeignPrograms: what another program says of itself is no finding.
+// TestForeignPrograms: the reports of other programs cause no findings.
 func TestForeignPrograms(t *testing.T) {
 	f := healthy()
 	f.Status.Answers = append(f.Status.Answers, report.Answer{Report: report.Report{

@@ -20,7 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/snapshot"
 )
 
-// taken is a snapshot of an etcd that came to revision 9.
+// taken returns a snapshot of an etcd at revision 9.
 func taken(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
@@ -40,7 +40,7 @@ func taken(t *testing.T) []byte {
 		at := func(revision byte, mark string) []byte {
 			return []byte("\x00\x00\x00\x00\x00\x00\x00" + string(rune(revision)) + "_\x00\x00\x00\x00\x00\x00\x00\x00" + mark)
 		}
-		// One key is there twice, one was deleted.
+		// One key has two revisions, one was deleted.
 		return errors.Join(
 			keys.Put(at(6, ""), []byte("\x10\x05\x0a\x01a")),
 			keys.Put(at(7, ""), []byte("\x0a\x01a")),
@@ -59,7 +59,7 @@ func taken(t *testing.T) []byte {
 	return append(data, sum[:]...)
 }
 
-// gives is an apiserver that gives a snapshot.
+// gives returns the configuration of an apiserver that serves a snapshot.
 func gives(t *testing.T, handle http.HandlerFunc) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(handle)
@@ -103,7 +103,7 @@ func TestSave(t *testing.T) {
 	left(t, path)
 }
 
-// left makes sure that nothing is beside the file.
+// left checks that nothing but the file is in its directory.
 func left(t *testing.T, path string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -112,7 +112,7 @@ func left(t *testing.T, path string) {
 	}
 }
 
-// TestWhatFailsLeavesTheOldOne: whatever goes wrong, the file stays what it was.
+// TestWhatFailsLeavesTheOldOne: whatever fails, the file stays unchanged.
 func TestWhatFailsLeavesTheOldOne(t *testing.T) {
 	whole := taken(t)
 	damaged := append([]byte(nil), whole...)
@@ -149,7 +149,7 @@ func TestWhatFailsLeavesTheOldOne(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "no right" && !apierrors.IsForbidden(err) {
-			t.Errorf("%s is no error of the API: %v", name, err)
+			t.Errorf("%s is not an API error: %v", name, err)
 		}
 		if data, err := os.ReadFile(path); err != nil || string(data) != "the old one" {
 			t.Errorf("%s: the file holds %d bytes, %v", name, len(data), err)

@@ -69,6 +69,6 @@ scheduler s1 pods all 90 0 synced via NATS 0
 	}
 	rows = []report.Watcher{}
 	if err := showWatchers(t.Context(), &out, config, ""); err == nil || !strings.Contains(err.Error(), "garboard doctor") {
-		t.Errorf("nobody answered, and the error is %v", err)
+		t.Errorf("without an answer the error is %v", err)
 	}
 }

@@ -59,8 +59,8 @@ func taken(t *testing.T) []byte {
 	return append(data, sum[:]...)
 }
 
-// gives returns the configuration of an apiserver that serves a snapshot.
-func gives(t *testing.T, handle http.HandlerFunc) *rest.Config {
+// serving returns the configuration of an apiserver that serves a snapshot.
+func serving(t *testing.T, handle http.HandlerFunc) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
@@ -69,7 +69,7 @@ func gives(t *testing.T, handle http.HandlerFunc) *rest.Config {
 
 func TestSave(t *testing.T) {
 	whole := taken(t)
-	config := gives(t, func(w http.ResponseWriter, r *http.Request) {
+	config := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != snapshot.Path || r.URL.Query().Get("etcd") != "events" {
 			t.Errorf("asked for %s", r.URL)
 		}
@@ -144,7 +144,7 @@ func TestWhatFailsLeavesTheOldOne(t *testing.T) {
 		if err := os.WriteFile(path, []byte("the old one"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := snapshotfile.Save(t.Context(), gives(t, tc.handle), path, snapshotfile.Options{})
+		_, err := snapshotfile.Save(t.Context(), serving(t, tc.handle), path, snapshotfile.Options{})
 		if err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -161,7 +161,7 @@ func TestWhatFailsLeavesTheOldOne(t *testing.T) {
 func TestCancel(t *testing.T) {
 	whole := taken(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	config := gives(t, func(w http.ResponseWriter, r *http.Request) {
+	config := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
 		_, _ = w.Write(whole[:4096])
 		_ = http.NewResponseController(w).Flush()

@@ -16,7 +16,7 @@ import (
 func (a *Agent) newShutdown() *shutdown.Shutdown {
 	return shutdown.New(shutdown.Config{
 		Period: a.cfg.ShutdownGrace, CriticalPods: a.cfg.ShutdownGraceCritical,
-		Pods: a.unended, Kill: a.workers.Kill, Ended: a.status.ToldEnd, Logger: a.cfg.Logger,
+		Pods: a.unended, Kill: a.workers.Kill, Ended: a.status.EndReported, Logger: a.cfg.Logger,
 	})
 }
 

@@ -436,7 +436,7 @@ func TestACertificateThatEnds(t *testing.T) {
 			t.Errorf("called by %s, %d times", by, n)
 		}
 		time.Sleep(5 * time.Minute)
-		expect(t, j, "nobody is there")
+		expect(t, j, "no answer")
 		if _, by := p.calls(); by != "token" {
 			t.Errorf("called by %s", by)
 		}

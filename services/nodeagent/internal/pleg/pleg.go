@@ -183,7 +183,7 @@ func same(a, b *podstate.Pod) bool {
 	return true
 }
 
-// NewerThan waits until the runtime has been listed after t, and at least once, and returns the
+// NewerThan waits until the runtime has been listed after t, and at least once. It returns the
 // pod's state in that list: an empty one if the runtime does not know the pod.
 func (p *PLEG) NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error) {
 	for {

@@ -256,9 +256,10 @@ func containerOf(s *cri.ContainerStatus) Container {
 	if container.Image == "" {
 		container.Image = s.GetImage().GetImage()
 	}
-	if told := s.GetResources().GetLinux(); told != nil {
+	if reported := s.GetResources().GetLinux(); reported != nil {
 		container.Resources = &Resources{
-			CPUShares: told.GetCpuShares(), CPUQuota: told.GetCpuQuota(), CPUPeriod: told.GetCpuPeriod(), MemoryLimit: told.GetMemoryLimitInBytes(),
+			CPUShares: reported.GetCpuShares(), CPUQuota: reported.GetCpuQuota(), CPUPeriod: reported.GetCpuPeriod(),
+			MemoryLimit: reported.GetMemoryLimitInBytes(),
 		}
 	}
 	return container

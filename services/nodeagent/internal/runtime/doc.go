@@ -1,6 +1,6 @@
-// Package runtime is the node agent's view of a container runtime: sandboxes, containers and images
-// over the Container Runtime Interface (CRI v1, gRPC on a unix socket), in plain types independent
-// of the wire format.
+// Package runtime is the node agent's view of a container runtime: sandboxes, containers and
+// images. It speaks the Container Runtime Interface (CRI v1, gRPC on a unix socket) and exposes
+// plain types that are independent of the wire format.
 //
 // Everything the agent must recover after a crash is stored in the runtime. The pod's identity and
 // the attempt are labels and metadata of each sandbox and container (Kubernetes' own label keys).

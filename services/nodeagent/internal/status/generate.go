@@ -182,12 +182,12 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
 	}
-	guaranteed, any := true, false
+	guaranteed, set := true, false
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
 			if !request.IsZero() || !limit.IsZero() {
-				any = true
+				set = true
 			}
 			if limit.IsZero() || (!request.IsZero() && request.Cmp(limit) != 0) {
 				guaranteed = false
@@ -195,7 +195,7 @@ func QOSClass(pod *corev1.Pod) corev1.PodQOSClass {
 		}
 	}
 	switch {
-	case !any:
+	case !set:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

@@ -20,12 +20,12 @@ const (
 // resources returns the resources of a container. c has those it was created with; what the runtime
 // reports for a running container is newer. It returns nil when they are not known.
 func resources(c *corev1.Container, present *runtime.Container, old *corev1.ContainerStatus) *corev1.ResourceRequirements {
-	told := present.Resources
-	if told == nil && present.Annotations[allocation.Annotation] == "" && (old == nil || old.Resources == nil) {
+	reported := present.Resources
+	if reported == nil && present.Annotations[allocation.Annotation] == "" && (old == nil || old.Resources == nil) {
 		return nil
 	}
 	has := c.Resources.DeepCopy()
-	if told == nil || present.State != runtime.Running {
+	if reported == nil || present.State != runtime.Running {
 		return has
 	}
 	set := func(list corev1.ResourceList, name corev1.ResourceName, quantity *resource.Quantity) {
@@ -34,18 +34,18 @@ func resources(c *corev1.Container, present *runtime.Container, old *corev1.Cont
 		}
 	}
 	if has.Limits != nil {
-		if told.CPUPeriod > 0 && told.CPUQuota > 0 {
-			limit := told.CPUQuota * 1000 / told.CPUPeriod
+		if reported.CPUPeriod > 0 && reported.CPUQuota > 0 {
+			limit := reported.CPUQuota * 1000 / reported.CPUPeriod
 			if max(limit, has.Limits.Cpu().MilliValue()) > leastLimit {
 				set(has.Limits, corev1.ResourceCPU, resource.NewMilliQuantity(limit, resource.DecimalSI))
 			}
 		}
-		if told.MemoryLimit > 0 {
-			set(has.Limits, corev1.ResourceMemory, resource.NewQuantity(told.MemoryLimit, resource.BinarySI))
+		if reported.MemoryLimit > 0 {
+			set(has.Limits, corev1.ResourceMemory, resource.NewQuantity(reported.MemoryLimit, resource.BinarySI))
 		}
 	}
-	if has.Requests != nil && told.CPUShares > 0 {
-		request := int64(math.Ceil(float64(told.CPUShares) * 1000 / 1024))
+	if has.Requests != nil && reported.CPUShares > 0 {
+		request := int64(math.Ceil(float64(reported.CPUShares) * 1000 / 1024))
 		if max(request, has.Requests.Cpu().MilliValue()) > leastRequest {
 			set(has.Requests, corev1.ResourceCPU, resource.NewMilliQuantity(request, resource.DecimalSI))
 		}

@@ -22,9 +22,9 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// untold bounds how late the watch may report a write: an informer that receives nothing asks long
+// maxReportDelay bounds how late the watch may report a write: an informer that receives nothing asks long
 // before that.
-const untold = time.Minute
+const maxReportDelay = time.Minute
 
 // WriterConfig configures a Writer.
 type WriterConfig struct {
@@ -55,9 +55,9 @@ type entry struct {
 	seen time.Time
 	// api is the newest known state of the pod in the API.
 	api *corev1.Pod
-	// told is the last state that the watch reported; nil before the first. Responses to writes
+	// observed is the last state that the watch reported; nil before the first. Responses to writes
 	// carry later states earlier; the last one arrived at answered.
-	told     *corev1.Pod
+	observed *corev1.Pod
 	answered time.Time
 	// status is the agent's status of the pod; nil until the agent has set one.
 	status *corev1.PodStatus
@@ -111,23 +111,23 @@ func (w *Writer) Finish(pod *corev1.Pod) {
 func (w *Writer) Observe(pod *corev1.Pod) {
 	w.mu.Lock()
 	e := w.entry(pod)
-	if e.told != nil && revision(pod) < revision(e.told) {
+	if e.observed != nil && revision(pod) < revision(e.observed) {
 		// The watch goes back only when etcd was restored: later writes are lost.
 		e.api = pod
 	}
-	e.told = pod
+	e.observed = pod
 	w.mu.Unlock()
 	w.control.Enqueue(string(pod.UID))
 }
 
-// Recheck rewrites statuses whose write the watch has not reported for longer than untold at now:
+// Recheck rewrites statuses whose write the watch has not reported for longer than maxReportDelay at now:
 // an etcd restored to just before the write has nothing to report.
 func (w *Writer) Recheck(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, e := range w.entries {
-		if e.told != nil && revision(e.api) > revision(e.told) && now.Sub(e.answered) > untold {
-			e.api = e.told
+		if e.observed != nil && revision(e.api) > revision(e.observed) && now.Sub(e.answered) > maxReportDelay {
+			e.api = e.observed
 			w.control.Enqueue(uid)
 		}
 	}
@@ -150,9 +150,9 @@ func (w *Writer) Get(pod *corev1.Pod) *corev1.PodStatus {
 	return status
 }
 
-// ToldEnd reports whether the API knows that a pod has ended, and nothing of it is left on the
+// EndReported reports whether the API knows that a pod has ended, and nothing of it is left on the
 // node.
-func (w *Writer) ToldEnd(pod *corev1.Pod) bool {
+func (w *Writer) EndReported(pod *corev1.Pod) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := w.entries[string(pod.UID)]

@@ -31,9 +31,9 @@ type tokens struct {
 type token struct {
 	value           string
 	issued, expires time.Time
-	// asked is the time of the last failed renewal; told reports that the expiry was logged.
-	asked time.Time
-	told  bool
+	// asked is the time of the last failed renewal; logged reports that the expiry was logged.
+	asked  time.Time
+	logged bool
 }
 
 // While the apiserver is unavailable, a renewal is retried after tokenRetry and takes at most
@@ -108,8 +108,8 @@ func (t *tokens) get(ctx context.Context, pod *corev1.Pod, source *corev1.Servic
 func (t *tokens) keep(key string, pod *corev1.Pod, held token, err error) {
 	now := time.Now()
 	held.asked = now
-	if !held.told && now.After(held.expires) {
-		held.told = true
+	if !held.logged && now.After(held.expires) {
+		held.logged = true
 		t.logger.Warn("a service account token expired and cannot be renewed; the pod keeps it",
 			"namespace", pod.Namespace, "name", pod.Name, "expired", held.expires, "err", err)
 	}

@@ -33,8 +33,8 @@ func referred() []scheme.Object {
 }
 
 // referring returns a pod that needs everything a pod can need of the API: variables and files from
-// ConfigMaps and Secrets, some of which do not exist, the addresses of Services, a token, a pull
-// secret.
+// ConfigMaps and Secrets, addresses of Services, a token, a pull secret. Some of the ConfigMaps and
+// Secrets do not exist.
 func referring(name string) *corev1.Pod {
 	optional := true
 	pod := newPod(name)

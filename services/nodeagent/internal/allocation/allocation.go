@@ -48,8 +48,8 @@ func Began(state *podstate.Pod, old *corev1.PodStatus) bool {
 	return false
 }
 
-// Of returns pod with the resources that it has, and the names of what now requests others:
-// containers, and "pod" for the pod as a whole. old is the last status of the pod. It returns pod
+// Of returns pod with the resources that it has, and the names of containers that now request
+// others, and "pod" if the pod as a whole does. old is the last status of the pod. It returns pod
 // itself when nothing differs.
 func Of(pod *corev1.Pod, state *podstate.Pod, old *corev1.PodStatus) (allocated *corev1.Pod, resized []string) {
 	allocated = pod

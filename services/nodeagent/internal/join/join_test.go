@@ -102,8 +102,7 @@ type plane struct {
 	mu  sync.Mutex
 	// as holds the caller of each call: "token", or the serial number of a certificate.
 	as []string
-	// life is the validity of certificates, starting five minutes ago; subject changes their
-	// subjects.
+	// life is the validity of certificates from five minutes ago on; subject changes their subjects.
 	life    time.Duration
 	subject func(*pkix.Name)
 	fault   func(as string) error

@@ -120,8 +120,8 @@ func (w *Writer) Observe(pod *corev1.Pod) {
 	w.control.Enqueue(string(pod.UID))
 }
 
-// Recheck rewrites statuses whose write the watch has not reported for longer than maxReportDelay at now:
-// an etcd restored to just before the write has nothing to report.
+// Recheck rewrites statuses whose write the watch has not reported for longer than maxReportDelay
+// at now: an etcd restored to just before the write has nothing to report.
 func (w *Writer) Recheck(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -98,8 +98,8 @@ func (s *Service) BusConfig(log *slog.Logger) bus.Config {
 	return config
 }
 
-// APIConfig returns the configuration of the connection to the apiserver; of several, to any that
-// works. Run stops the probing of several.
+// APIConfig returns the configuration of the connection to the apiserver. With several apiservers
+// it uses any that works; Run ends the checks of which ones do.
 func (s *Service) APIConfig(log *slog.Logger) (*rest.Config, error) {
 	config, err := client.LoadConfig(s.kubeconfig)
 	if err != nil {

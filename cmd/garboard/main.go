@@ -25,6 +25,7 @@ func main() {
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	daemon.SayVersion(root)
-	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand(), snapshotCommand(), watchersCommand(), doctorCommand(), initCommand(), tokenCommand())
+	root.AddCommand(upCommand(), kubectlCommand(), traceCommand(), watchCommand(), snapshotCommand(),
+		watchersCommand(), doctorCommand(), initCommand(), tokenCommand())
 	os.Exit(daemon.Main(root))
 }

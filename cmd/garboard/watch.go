@@ -190,7 +190,8 @@ func findKind(table *scheme.Table, name string) (*scheme.Kind, error) {
 	resource, group, grouped := strings.Cut(name, ".")
 	var virtual bool
 	for _, kind := range table.Kinds() {
-		if grouped && kind.Group != group || resource != kind.Resource && resource != kind.Singular && !slices.Contains(kind.ShortNames, resource) {
+		if grouped && kind.Group != group ||
+			resource != kind.Resource && resource != kind.Singular && !slices.Contains(kind.ShortNames, resource) {
 			continue
 		}
 		if kind.Stored() {

@@ -75,7 +75,8 @@ func showWatchers(ctx context.Context, w io.Writer, config *rest.Config, output 
 	}
 	slices.SortStableFunc(rows, func(a, b report.Watcher) int {
 		return cmp.Or(cmp.Compare(b.LagRevisions, a.LagRevisions), cmp.Compare(b.LagSeconds, a.LagSeconds), cmp.Compare(waiting(b), waiting(a)),
-			cmp.Compare(a.Service, b.Service), cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Resource, b.Resource), cmp.Compare(viewText(a), viewText(b)))
+			cmp.Compare(a.Service, b.Service), cmp.Compare(a.Replica, b.Replica), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(viewText(a), viewText(b)))
 	})
 	if output == "json" {
 		return json.NewEncoder(w).Encode(rows)
@@ -98,7 +99,8 @@ func writeWatchers(w io.Writer, rows []report.Watcher, wide bool) error {
 		if r.Group != "" {
 			resource += "." + r.Group
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d", plane.Plain(r.Service), plane.Plain(r.Replica), plane.Plain(resource), plane.Plain(viewText(r)), r.Revision, lagText(r), stateText(r), waiting(r))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d", plane.Plain(r.Service), plane.Plain(r.Replica),
+			plane.Plain(resource), plane.Plain(viewText(r)), r.Revision, lagText(r), stateText(r), waiting(r))
 		if wide {
 			silent := "never heard"
 			if r.SilentSeconds >= 0 {

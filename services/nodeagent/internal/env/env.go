@@ -44,7 +44,8 @@ func (e Environment) Map() map[string]string {
 // Build builds the environment of one container. pod's status must hold its addresses; allocatable
 // is the node's. An error says what a user has to correct, in the words of Kubernetes'
 // CreateContainerConfigError.
-func Build(ctx context.Context, pod *corev1.Pod, container *corev1.Container, refs References, allocatable corev1.ResourceList) (Environment, error) {
+func Build(ctx context.Context, pod *corev1.Pod, container *corev1.Container, refs References,
+	allocatable corev1.ResourceList) (Environment, error) {
 	b := builder{values: map[string]string{}}
 	for i := range container.EnvFrom {
 		if err := b.from(ctx, pod, &container.EnvFrom[i], refs); err != nil {
@@ -157,7 +158,8 @@ func validName(name string) bool {
 	return true
 }
 
-func valueFrom(ctx context.Context, pod *corev1.Pod, container *corev1.Container, source *corev1.EnvVarSource, refs References, allocatable corev1.ResourceList) (value string, set bool, err error) {
+func valueFrom(ctx context.Context, pod *corev1.Pod, container *corev1.Container, source *corev1.EnvVarSource, refs References,
+	allocatable corev1.ResourceList) (value string, set bool, err error) {
 	switch {
 	case source.FieldRef != nil:
 		value, err = downward.Field(pod, source.FieldRef.FieldPath)

@@ -129,7 +129,8 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 }
 
 // act performs the actions in order.
-func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, actions podactions.Actions, paths map[string]string) (podworkers.Outcome, error) {
+func (l *Lifecycle) act(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, actions podactions.Actions,
+	paths map[string]string) (podworkers.Outcome, error) {
 	if actions.KillPod {
 		if actions.CreateSandbox && state.Sandbox() != nil {
 			l.cfg.Events.Event(pod, corev1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")

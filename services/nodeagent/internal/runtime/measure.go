@@ -66,7 +66,8 @@ func (c *Client) Measure(registerer prometheus.Registerer) {
 }
 
 // call is a gRPC interceptor.
-func (m *measure) call(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (m *measure) call(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	into := m.into.Load()
 	if into == nil {
 		return invoke(ctx, method, request, reply, conn, opts...)

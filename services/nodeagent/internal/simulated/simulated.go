@@ -111,7 +111,8 @@ func (r *Runtime) Run(ctx context.Context) error {
 		return fmt.Errorf("simulated runtime: %w", err)
 	}
 	// Handlers complete, and write their state, even if the caller is gone.
-	server := grpc.NewServer(grpc.WaitForHandlers(true), grpc.ChainUnaryInterceptor(r.intercept), grpc.ChainStreamInterceptor(r.interceptStream))
+	server := grpc.NewServer(grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(r.intercept), grpc.ChainStreamInterceptor(r.interceptStream))
 	cri.RegisterRuntimeServiceServer(server, r)
 	cri.RegisterImageServiceServer(server, r)
 	group, ctx := errgroup.WithContext(ctx)

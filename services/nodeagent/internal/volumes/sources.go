@@ -13,7 +13,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/downward"
 )
 
-func (v *Volumes) configMapFiles(ctx context.Context, pod *corev1.Pod, name string, items []corev1.KeyToPath, mode os.FileMode, optional bool) (map[string]file, error) {
+func (v *Volumes) configMapFiles(ctx context.Context, pod *corev1.Pod, name string, items []corev1.KeyToPath, mode os.FileMode,
+	optional bool) (map[string]file, error) {
 	cm, err := v.cfg.References.ConfigMap(ctx, pod.Namespace, name)
 	if apierrors.IsNotFound(err) && optional {
 		return nil, nil
@@ -29,7 +30,8 @@ func (v *Volumes) configMapFiles(ctx context.Context, pod *corev1.Pod, name stri
 	return choose(data, items, mode, optional, "configmap", pod.Namespace+"/"+name)
 }
 
-func (v *Volumes) secretFiles(ctx context.Context, pod *corev1.Pod, name string, items []corev1.KeyToPath, mode os.FileMode, optional bool) (map[string]file, error) {
+func (v *Volumes) secretFiles(ctx context.Context, pod *corev1.Pod, name string, items []corev1.KeyToPath, mode os.FileMode,
+	optional bool) (map[string]file, error) {
 	secret, err := v.cfg.References.Secret(ctx, pod.Namespace, name)
 	if apierrors.IsNotFound(err) && optional {
 		return nil, nil
@@ -41,7 +43,8 @@ func (v *Volumes) secretFiles(ctx context.Context, pod *corev1.Pod, name string,
 }
 
 // choose returns the keys of data that items name, or all keys when items is empty.
-func choose(data map[string][]byte, items []corev1.KeyToPath, defaultMode os.FileMode, optional bool, what, name string) (map[string]file, error) {
+func choose(data map[string][]byte, items []corev1.KeyToPath, defaultMode os.FileMode, optional bool,
+	what, name string) (map[string]file, error) {
 	files := make(map[string]file, len(data))
 	if len(items) == 0 {
 		for key, value := range data {

@@ -21,7 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
-// sheep is a service that follows pods.
+// sheep is a service that watches pods.
 type sheep struct{}
 
 func (sheep) Run(context.Context) error   { return nil }
@@ -34,7 +34,7 @@ func TestDiagnosticsShowWatchers(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	handler := NewService("sheep", "v1").diagnostics(sheep{}).Debug[watcher.Path]
 	if handler == nil {
-		t.Fatalf("nothing is served at %s", watcher.Path)
+		t.Fatalf("no handler at %s", watcher.Path)
 	}
 	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, watcher.Path, nil))
 	var rows []watcher.Status
@@ -42,12 +42,12 @@ func TestDiagnosticsShowWatchers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(rows) != 1 || rows[0].Service != "sheep" || rows[0].Revision != 7 {
-		t.Errorf("the watchers are %+v", rows)
+		t.Errorf("got the watchers %+v", rows)
 	}
 }
 
-// TestMetricsOfAService checks that a service shows what it is, how its calls to the apiserver
-// go, and when its certificates end.
+// TestMetricsOfAService checks that a service exposes its build info, its calls to the apiserver,
+// and the expiry of its certificates.
 func TestMetricsOfAService(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()

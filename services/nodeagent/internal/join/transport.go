@@ -91,9 +91,9 @@ func (c clocks) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper returns the wrapped transport.
 func (c clocks) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// serverAhead returns how far the clock of a server is ahead that answered between two times of
-// this machine. The Date of responses is in whole seconds, and neither that nor the network delay
-// counts as a difference.
+// serverAhead returns how far a server's clock is ahead, given its response and this machine's
+// times before and after it. The Date of responses is in whole seconds; neither that nor the
+// network delay counts as a difference.
 func serverAhead(answer *http.Response, sent, received time.Time) (time.Duration, bool) {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {

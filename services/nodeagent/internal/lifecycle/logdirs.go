@@ -10,8 +10,8 @@ import (
 )
 
 // SweepLogs removes the logs that Collect does not reach: directories of pods that never had a
-// sandbox, and links whose removal an earlier agent did not complete. pod and container report
-// whether the one with this UID or ID is known; its logs stay.
+// sandbox, and dangling links, left when an agent did not complete the removal of a log. pod and
+// container report whether the one with this UID or ID is known; its logs stay.
 func (l *Lifecycle) SweepLogs(pod, container func(id string) bool) error {
 	var faults []error
 	for _, name := range names(filepath.Join(l.cfg.LogDir, "pods"), &faults) {

@@ -22,8 +22,8 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// maxReportDelay bounds how late the watch may report a write: an informer that receives nothing asks long
-// before that.
+// maxReportDelay bounds how late the watch may report a write: an informer that receives nothing
+// asks long before that.
 const maxReportDelay = time.Minute
 
 // WriterConfig configures a Writer.

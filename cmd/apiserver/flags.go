@@ -29,7 +29,7 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 
 func servingFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.Listen, "listen", "0.0.0.0:6443", "address of the API, HOST:PORT")
-	set.StringVar(&cfg.AdvertiseAddress, "advertise-address", "", "IP address by which pods reach this server, an endpoint of the kubernetes Service; when empty, derived from --listen")
+	set.StringVar(&cfg.AdvertiseAddress, "advertise-address", "", "IP address by which pods reach this server, an endpoint of the kubernetes Service; when empty, derived from the listening address")
 	set.StringSliceVar(&cfg.Hosts, "hosts", nil, "additional names and addresses by which clients reach the server, for the certificate in --cert-dir")
 	set.StringVar(&cfg.CertDir, "cert-dir", "/var/lib/garboard/pki", "directory of certificates, keys and tokens; missing files are created at the first start")
 	set.StringVar(&cfg.TLSCertFile, "tls-cert-file", "", "PEM file of the serving certificate, read again when it changes; with it --cert-dir is only read, and needs no CA key. When empty, the certificate in --cert-dir")

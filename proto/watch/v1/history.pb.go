@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: watch/v1/history.proto
 
-// How the history of a resource is read: from the log of the messages that were published,
-// which only the apiservers can read, page by page.
+// How to read the history of a resource: page by page from the log of the published messages, which
+// only the apiservers can read.
 
 package watchv1
 
@@ -24,16 +24,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// HistoryOutcome is how the reading of a page ended.
+// HistoryOutcome is the outcome of reading a page.
 type HistoryOutcome int32
 
 const (
 	HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED HistoryOutcome = 0
 	// The messages follow.
 	HistoryOutcome_HISTORY_OUTCOME_PAGE HistoryOutcome = 1
-	// The log cannot be read now: ask again.
+	// The log cannot be read at present: ask again.
 	HistoryOutcome_HISTORY_OUTCOME_NOT_YET HistoryOutcome = 2
-	// The asker may not read the view.
+	// The client may not read the view.
 	HistoryOutcome_HISTORY_OUTCOME_FORBIDDEN HistoryOutcome = 3
 	// The resource is not served.
 	HistoryOutcome_HISTORY_OUTCOME_NOT_FOUND HistoryOutcome = 4
@@ -84,7 +84,7 @@ func (HistoryOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_watch_v1_history_proto_rawDescGZIP(), []int{0}
 }
 
-// HistoryAsk is a question to any apiserver: what does the log hold about this view?
+// HistoryAsk asks any apiserver what the log holds about a view.
 type HistoryAsk struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Group     string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -92,12 +92,12 @@ type HistoryAsk struct {
 	Namespace string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	Scope     string                 `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The place in the log to go on from: the last page's next. 0 to begin.
+	// The sequence in the log from which to continue: the last page's next; 0 to begin.
 	From uint64 `protobuf:"varint,6,opt,name=from,proto3" json:"from,omitempty"`
-	// With from 0: begin at the first message that the log took at this time or later, in
-	// nanoseconds since the epoch; 0 for the oldest.
+	// With from 0: begin at the first message that the log stored at or after this time, in
+	// nanoseconds since the Unix epoch; 0 for the oldest message.
 	Since int64 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
-	// Leave out what happened at this revision or below.
+	// Leave out changes at or below this revision.
 	After         int64 `protobuf:"varint,8,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -193,17 +193,17 @@ func (x *HistoryAsk) GetAfter() int64 {
 type HistoryPage struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Outcome HistoryOutcome         `protobuf:"varint,1,opt,name=outcome,proto3,enum=garboard.watch.v1.HistoryOutcome" json:"outcome,omitempty"`
-	// A sentence for the asker when the outcome is an error.
+	// An explanation for the client when the outcome is an error.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// In the order in which the log took them: that of revisions, but for messages that were
-	// sent again. Those about gaps and progress belong to every view.
+	// In the order in which the log stored them, which is that of revisions except for messages that
+	// were sent again. Those about gaps and progress belong to every view.
 	Messages []*LoggedMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
-	// Where the next page begins.
+	// The sequence at which the next page begins.
 	Next uint64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
-	// The log held nothing behind this page.
+	// The log held nothing after this page.
 	End bool `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
-	// When the log took the oldest message that it still has, of any resource, in nanoseconds
-	// since the epoch; 0 if it is empty. Nothing older can be read.
+	// When the log stored the oldest message that it still holds, of any resource, in nanoseconds
+	// since the Unix epoch; 0 if the log is empty. Nothing older can be read.
 	Oldest        int64 `protobuf:"varint,6,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -281,10 +281,10 @@ func (x *HistoryPage) GetOldest() int64 {
 	return 0
 }
 
-// LoggedMessage is a Message of the log.
+// LoggedMessage is a Message from the log.
 type LoggedMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When the log took it, in nanoseconds since the epoch.
+	// When the log stored it, in nanoseconds since the Unix epoch.
 	Time          int64    `protobuf:"varint,1,opt,name=time,proto3" json:"time,omitempty"`
 	Message       *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields

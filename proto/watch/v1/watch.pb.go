@@ -4,8 +4,9 @@
 // 	protoc        (unknown)
 // source: watch/v1/watch.proto
 
-// Package garboard.watch.v1 is what travels between etcd's truth and the informers: statements
-// about views of a resource. docs/explanation/fabric.md explains the one rule by which they are accepted.
+// Package garboard.watch.v1 defines the messages between the apiservers, which read etcd, and the
+// informers: statements about views of a resource. docs/explanation/fabric.md explains the one rule
+// by which informers accept them.
 
 package watchv1
 
@@ -33,12 +34,12 @@ const (
 	Type_TYPE_PUT Type = 1
 	// The object was deleted.
 	Type_TYPE_DELETED Type = 2
-	// The object left the scope of the message's subject. It is a statement about that scope's
-	// view only.
+	// The object left the scope of the message's subject. This is a statement about that scope's view
+	// only.
 	Type_TYPE_LEFT Type = 3
 	// Nothing happened in (prev_all, revision], in any view.
 	Type_TYPE_PROGRESS Type = 4
-	// The log has a gap before this message; only readers of the log's history care.
+	// The log has a gap before this message; only readers of the log use it.
 	Type_TYPE_GAP Type = 5
 )
 
@@ -89,12 +90,12 @@ func (Type) EnumDescriptor() ([]byte, []int) {
 	return file_watch_v1_watch_proto_rawDescGZIP(), []int{0}
 }
 
-// Encoding says how a body is encoded.
+// Encoding is the encoding of a body.
 type Encoding int32
 
 const (
 	Encoding_ENCODING_UNSPECIFIED Encoding = 0
-	// Kubernetes' protobuf envelope, in which etcd holds objects.
+	// Kubernetes' protobuf envelope, in which etcd stores objects.
 	Encoding_ENCODING_KUBERNETES_PROTOBUF Encoding = 1
 	// JSON, for custom resources.
 	Encoding_ENCODING_JSON Encoding = 2
@@ -141,7 +142,7 @@ func (Encoding) EnumDescriptor() ([]byte, []int) {
 	return file_watch_v1_watch_proto_rawDescGZIP(), []int{1}
 }
 
-// Outcome is how an ask ended.
+// Outcome is the outcome of an ask.
 type Outcome int32
 
 const (
@@ -150,11 +151,11 @@ const (
 	Outcome_OUTCOME_CHANGES Outcome = 1
 	// The whole view at revision follows.
 	Outcome_OUTCOME_WHOLE Outcome = 2
-	// This apiserver is not there yet: ask again.
+	// This apiserver has not caught up: ask again.
 	Outcome_OUTCOME_NOT_YET Outcome = 3
-	// Too much for an answer: list by HTTP, with revision as resourceVersion and NotOlderThan.
+	// Too large for an answer: list over HTTP, with revision as resourceVersion and NotOlderThan.
 	Outcome_OUTCOME_LIST Outcome = 4
-	// The asker may not read the view.
+	// The client may not read the view.
 	Outcome_OUTCOME_FORBIDDEN Outcome = 5
 	// The resource is not served.
 	Outcome_OUTCOME_NOT_FOUND Outcome = 6
@@ -209,13 +210,13 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_watch_v1_watch_proto_rawDescGZIP(), []int{2}
 }
 
-// History names one life of one etcd cluster. Revisions of different histories cannot be
+// History identifies one life of one etcd cluster. Revisions of different histories cannot be
 // compared; histories are ordered by creation time, then by nonce.
 type History struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Creation time in nanoseconds since the epoch.
+	// Creation time in nanoseconds since the Unix epoch.
 	Created int64 `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
-	// Tells histories of the same instant apart.
+	// Distinguishes histories that began at the same instant.
 	Nonce         uint64 `protobuf:"fixed64,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -265,12 +266,12 @@ func (x *History) GetNonce() uint64 {
 	return 0
 }
 
-// Message is one statement on the wire: in each of its views, the changes in (prev, revision]
-// are exactly this one (none for progress).
+// Message is one statement on the wire: in each of its views, the only change in (prev, revision]
+// is this one (none for progress).
 type Message struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	History *History               `protobuf:"bytes,1,opt,name=history,proto3" json:"history,omitempty"`
-	// etcd's revision of the change; for progress the revision up to which all was sent.
+	// etcd's revision of the change; for progress the revision up to which everything was sent.
 	Revision  int64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Type      Type   `protobuf:"varint,3,opt,name=type,proto3,enum=garboard.watch.v1.Type" json:"type,omitempty"`
 	Group     string `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
@@ -282,27 +283,27 @@ type Message struct {
 	Uid       string `protobuf:"bytes,10,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The scope of the subject that carries the message: a node, "~" for none.
 	Scope string `protobuf:"bytes,11,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The revision of the change before this one in the whole resource, in the namespace and in
-	// the scope; as the publisher's feed knows them, never below the start of its window.
+	// The revision of the previous change in the whole resource, in the namespace and in the scope,
+	// as the publisher's feed knows them; never below the start of its window.
 	PrevAll       int64 `protobuf:"varint,12,opt,name=prev_all,json=prevAll,proto3" json:"prev_all,omitempty"`
 	PrevNamespace int64 `protobuf:"varint,13,opt,name=prev_namespace,json=prevNamespace,proto3" json:"prev_namespace,omitempty"`
 	PrevScope     int64 `protobuf:"varint,14,opt,name=prev_scope,json=prevScope,proto3" json:"prev_scope,omitempty"`
-	// The largest revision up to which the log has acknowledged everything: a hint.
+	// The highest revision up to which the log has acknowledged everything: a hint.
 	Cursor   int64    `protobuf:"varint,15,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	Encoding Encoding `protobuf:"varint,16,opt,name=encoding,proto3,enum=garboard.watch.v1.Encoding" json:"encoding,omitempty"`
-	// The object, unless omitted; for DELETED and LEFT its last state. Its resourceVersion is
-	// not in it: it is revision. Fields that etcd lacks, since whoever wrote them left them out, have
-	// the defaults that the API gives them.
+	// The object, unless omitted; for DELETED and LEFT its last state. It does not contain its
+	// resourceVersion, which is revision. Fields that are absent in etcd, because the writer left
+	// them out, have the API's default values.
 	Body []byte `protobuf:"bytes,17,opt,name=body,proto3" json:"body,omitempty"`
-	// The body was left out: too large, confidential, undecodable, or one of several changes of
-	// the resource in one revision. Whoever wants it asks.
+	// The body was left out: it is too large, confidential or undecodable, or the resource has
+	// several changes in one revision. An informer that needs the body asks for it.
 	Omitted bool `protobuf:"varint,18,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	// W3C trace context of the request that made the change, if known.
 	TraceParent string `protobuf:"bytes,20,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
-	// For progress the start of the publisher's window. No message links to a position below it:
-	// who is there has to ask. 0 if it is not known.
+	// For progress the start of the publisher's window; 0 if unknown. No message links to a position
+	// below it: an informer at such a position must ask.
 	WindowStart int64 `protobuf:"varint,21,opt,name=window_start,json=windowStart,proto3" json:"window_start,omitempty"`
-	// For PUT the SHA-256 of what etcd holds, if that is not body: what the publisher has seen of
+	// For PUT the SHA-256 of the value in etcd, if that differs from body: the publisher's view of
 	// etcd, for the apiservers.
 	Stored        []byte `protobuf:"bytes,22,opt,name=stored,proto3" json:"stored,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -486,7 +487,7 @@ func (x *Message) GetStored() []byte {
 	return nil
 }
 
-// Ask is a question to any apiserver: what happened in this view since a revision?
+// Ask asks any apiserver what happened in a view since a revision.
 type Ask struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Group     string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -495,13 +496,14 @@ type Ask struct {
 	Name      string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	Scope     string                 `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
 	History   *History               `protobuf:"bytes,6,opt,name=history,proto3" json:"history,omitempty"`
-	// Position of the asker; absent for a whole view.
+	// Position of the client; absent to ask for a whole view.
 	Since *int64 `protobuf:"varint,7,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	// The answer must be at or above this revision.
 	Minimum int64 `protobuf:"varint,8,opt,name=minimum,proto3" json:"minimum,omitempty"`
 	// The answer must be at or above etcd's revision at the time of asking.
 	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
-	// Digest of the asker's view at since: sum of hash(key, uid, revision); absent if not checked.
+	// Digest of the client's view at since: the sum of hash(key, uid, revision); absent if not
+	// checked.
 	Digest        *uint64 `protobuf:"fixed64,11,opt,name=digest,proto3,oneof" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -700,14 +702,14 @@ func (x *Entry) GetBody() []byte {
 	return nil
 }
 
-// Chunk is a numbered part of an answer. All chunks of one answer come from one responder; an
-// answer of which a chunk is missing is thrown away.
+// Chunk is a numbered part of an answer. All chunks of one answer come from one responder; a client
+// discards an answer with a missing chunk.
 type Chunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tells the answers of different responders, and of different asks, apart.
+	// Distinguishes the answers of different responders, and to different asks.
 	Answer uint64 `protobuf:"fixed64,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	Index  uint32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	// The number of chunks, in the last one; else 0.
+	// The number of chunks, in the last one; otherwise 0.
 	Count   uint32   `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	Outcome Outcome  `protobuf:"varint,4,opt,name=outcome,proto3,enum=garboard.watch.v1.Outcome" json:"outcome,omitempty"`
 	History *History `protobuf:"bytes,5,opt,name=history,proto3" json:"history,omitempty"`
@@ -715,7 +717,7 @@ type Chunk struct {
 	Prev     int64    `protobuf:"varint,6,opt,name=prev,proto3" json:"prev,omitempty"`
 	Revision int64    `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	Entries  []*Entry `protobuf:"bytes,8,rep,name=entries,proto3" json:"entries,omitempty"`
-	// A sentence for the asker when the outcome is an error.
+	// An explanation for the client when the outcome is an error.
 	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

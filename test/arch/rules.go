@@ -75,8 +75,8 @@ var rules = []rule{
 	},
 	{
 		deny: []string{"k8s.io/kubernetes", "k8s.io/apiserver/", "github.com/gorilla/mux", "github.com/gin-gonic/gin"},
-		// Only the types of audit events and policies, which are an API; Garboard implements
-		// auditing itself.
+		// Packages of k8s.io/apiserver that are libraries, as docs/adr/0006-apiserver-libraries.md
+		// lists them: today only the types of audit events and policies.
 		except: []string{"services/apiserver/internal/http/audit"},
 		why:    "Garboard implements this itself",
 	},

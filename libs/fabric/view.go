@@ -5,10 +5,16 @@ package fabric
 
 import (
 	"math"
+	"time"
 
 	"github.com/garboard/garboard/libs/history"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
+
+// HistoryGrace is how long a reader may hear only of older histories than its own before it drops
+// what it knows. It is longer than clocks differ, and than a server takes to learn of a newer
+// history.
+const HistoryGrace = time.Minute
 
 // Always is the prev of a statement about everything: minus infinity.
 const Always = math.MinInt64

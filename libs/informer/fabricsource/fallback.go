@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -80,7 +81,7 @@ func (s *httpSink) Confirmed() {}
 func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 	s.position = revision
 	s.do(func(now time.Time) {
-		if m := s.follower.machine; s.history.compare(m.newest()) < 0 && now.Sub(m.spoken) >= outlived {
+		if m := s.follower.machine; s.history.compare(m.newest()) < 0 && now.Sub(m.spoken) >= fabric.HistoryGrace {
 			m.abandon(now) // HTTP has heard of no newer history for that long, either.
 		}
 		if s.follower.machine.replace(s.history, objects, revision, false) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -116,7 +117,7 @@ func (m *machine) noteHistory(now time.Time, h history, fresh bool) {
 	case !fresh:
 	case m.olderSince.IsZero():
 		m.olderSince = now
-	case now.Sub(m.olderSince) >= outlived:
+	case now.Sub(m.olderSince) >= fabric.HistoryGrace:
 		m.abandon(now)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -21,11 +22,11 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 		if m.noteHistory(now, wiped, true); m.replace(wiped, []informer.Object{pod("b", "2", 3)}, 3, false) {
 			break
 		}
-		if now.Sub(epoch) > 10*outlived {
+		if now.Sub(epoch) > 10*fabric.HistoryGrace {
 			t.Fatal("the wiped etcd is never followed")
 		}
 	}
-	if now.Sub(epoch) < outlived {
+	if now.Sub(epoch) < fabric.HistoryGrace {
 		t.Errorf("the wiped etcd was followed after only %v", now.Sub(epoch))
 	}
 	r.expect(t, "replace b/2@3 to 3")

@@ -39,11 +39,6 @@ const (
 
 	minAskBackoff, maxAskBackoff = 50 * time.Millisecond, 2 * time.Second
 
-	// outlived is how long only older histories may be heard of before the known content is
-	// dropped. It is longer than clocks differ, and than a server takes to learn of a newer
-	// history.
-	outlived = time.Minute
-
 	// maxRefusals is how many asks in a row may request a revision that the responders have not
 	// reached. The revision may belong to another etcd, or to a future that was lost.
 	maxRefusals = 10

@@ -16,6 +16,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/watcher"
@@ -41,10 +42,6 @@ const (
 	repairGrace = time.Second
 	// silence is how long a watch may send nothing while it sends the initial events.
 	silence = 10 * time.Second
-	// outlived is how long only older histories may be heard of before the known content is
-	// dropped. It is longer than clocks differ, and than a server takes to learn of a newer
-	// history.
-	outlived = time.Minute
 )
 
 var (
@@ -294,7 +291,7 @@ func (f *follower) heardOlder() {
 }
 
 func (f *follower) isOutlived() bool {
-	return !f.olderSince.IsZero() && time.Since(f.olderSince) >= outlived
+	return !f.olderSince.IsZero() && time.Since(f.olderSince) >= fabric.HistoryGrace
 }
 
 // continues reports whether a watch from the position, in the history that the server names,

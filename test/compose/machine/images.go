@@ -257,7 +257,7 @@ func prometheus(ctx context.Context, m *machine, folder string) error {
 	}
 	said, err := output(ctx, filepath.Join(folder, "prometheus"), "--version")
 	if err == nil && !strings.Contains(said, "version "+majorMinor(prometheusVersion)) {
-		err = fmt.Errorf("Debian's Prometheus is not version %s: %s", prometheusVersion, said)
+		err = fmt.Errorf("the Prometheus of Debian is not version %s: %s", prometheusVersion, said)
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func (m *machine) plugin(ctx context.Context, name string) error {
 	}
 	found, err := filepath.Glob(filepath.Join(folder, "usr/lib*/docker/cli-plugins/docker-"+name))
 	if err != nil || len(found) != 1 {
-		return fmt.Errorf("Debian's package has %v, want one file: %w", found, err)
+		return fmt.Errorf("the package of Debian has %v, want one file: %w", found, err)
 	}
 	if err := os.MkdirAll(pluginFolder, 0o755); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOption
 	if err != nil {
 		return nil, fmt.Errorf("reading the fields of a %T: %w", obj, err)
 	}
-	// Checking a Go struct again costs as much as all the rest.
+	//nolint:staticcheck // Checking a Go struct again costs as much as all the rest.
 	return typed.AsTypedUnvalidated(content, known.Schema, known.TypeRef), nil
 }
 

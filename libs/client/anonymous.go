@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"net/url"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -9,7 +10,7 @@ import (
 
 // WithoutCredentials returns the kubeconfig at path reduced to its current context, without any
 // credential. Files that its cluster names are embedded. The result says where the apiserver is
-// and by what authority it is known, and grants nothing.
+// and by what authority it is known, and grants nothing. A user name in a URL is an error.
 func WithoutCredentials(path string) ([]byte, error) {
 	config, err := clientcmd.LoadFromFile(path)
 	if err == nil {
@@ -21,6 +22,13 @@ func WithoutCredentials(path string) ([]byte, error) {
 	// Before files are embedded: those of credentials need not be readable.
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = clientcmdapi.NewAuthInfo()
+	}
+	for _, cluster := range config.Clusters {
+		for _, address := range []string{cluster.Server, cluster.ProxyURL} {
+			if parsed, err := url.Parse(address); err != nil || parsed.User != nil {
+				return nil, fmt.Errorf("removing the credentials from the kubeconfig %s: the URL of its server or proxy contains a user name or cannot be parsed", path)
+			}
+		}
 	}
 	if err := clientcmdapi.FlattenConfig(config); err != nil {
 		return nil, fmt.Errorf("embedding the files of the kubeconfig %s: %w", path, err)

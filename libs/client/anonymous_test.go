@@ -69,4 +69,13 @@ users:
 	if _, err := client.WithoutCredentials(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a missing file: %v", err)
 	}
+	secret := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}], users: [{name: u, user: {token: t}}],
+		clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443", proxy-url: "http://name:needle@192.0.2.2"}}]}`
+	if err := os.WriteFile(secret, []byte(strings.ReplaceAll(text, "\t", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.WithoutCredentials(secret); err == nil || strings.Contains(err.Error(), "needle") {
+		t.Errorf("a proxy with a password: %v", err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -129,7 +130,7 @@ func (j *Joiner) due() bool { return !j.works() || !time.Now().Before(j.renewAt)
 // Join returns when the node has a certificate. It returns the connection to the apiserver, which
 // always presents the current certificate, and the CA in PEM if the bootstrap kubeconfig names one.
 // If no certificate works it requests one and retries until ctx ends: it fails only with errors
-// that cannot resolve by themselves.
+// that cannot resolve by themselves, and after five minutes without a bootstrap token.
 func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err error) {
 	if err := os.MkdirAll(j.cfg.Dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("creating the directory of the node's certificate: %w", err)
@@ -251,12 +252,26 @@ func (j *Joiner) obtain(ctx context.Context) error {
 		case lacking.IsZero():
 			lacking = time.Now()
 		case time.Since(lacking) >= tokenless:
-			return err
+			return errors.Join(err, j.forgetRefused())
 		}
 		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
 			return ctx.Err()
 		}
 	}
+}
+
+// forgetRefused removes a certificate that the apiserver rejects, so that the next start requests
+// another one with the token that it is given.
+func (j *Joiner) forgetRefused() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.refused {
+		return nil
+	}
+	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the certificate that the apiserver rejects: %w", err)
+	}
+	return nil
 }
 
 // attempt requests a new certificate: with the present one if that works, else with the bootstrap

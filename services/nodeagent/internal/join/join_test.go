@@ -543,6 +543,35 @@ func TestACertificateThatIsNotTaken(t *testing.T) {
 	})
 }
 
+// TestRejectedWithoutAToken: the plane has a new CA, and the agent has no token any more. It ends, and
+// the next start, which has a token, joins anew instead of accepting the old certificate.
+func TestRejectedWithoutAToken(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		p.signAll()
+		joined, _ := p.join(p.joiner("n1"))
+		if err := <-joined; err != nil {
+			t.Fatal(err)
+		}
+		first := p.current().leaf.SerialNumber.String()
+		j := p.joiner("n1")
+		j.cfg.Kubeconfig = bootstrapFile(t, "https://192.0.2.1:6443", "", p.ca.pem)
+		if _, _, err := j.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		j.wasRefused(first)
+		if err := j.Run(t.Context()); !errors.Is(err, errNoToken) {
+			t.Fatalf("it ended with %v", err)
+		}
+		again, _ := p.join(p.joiner("n1"))
+		if err := <-again; err != nil {
+			t.Fatal(err)
+		}
+		if _, by := p.calls(); by != "token" || p.current().leaf.SerialNumber.String() == first {
+			t.Errorf("called by %s, and the certificate is the first one: %v", by, p.current().leaf.SerialNumber.String() == first)
+		}
+	})
+}
+
 func TestTheFolderIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *plane) {
 		p.joined(p.joiner("n1"))

@@ -105,7 +105,7 @@ func (j *Joiner) post(ctx context.Context, requests client.Resource[*csr], key c
 		return name, nil
 	}
 	if err == nil {
-		j.cfg.Logger.Info("requested the node's certificate", "csr", name, "node", j.cfg.NodeName)
+		j.cfg.Logger.Info("requested the node's certificate", "name", name, "node", j.cfg.NodeName)
 	}
 	return name, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/fabric"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -181,19 +182,8 @@ func (r *reader) request(life context.Context, subject string, request []byte, h
 
 // unanswered waits for pause and returns err as errNoAnswer.
 func unanswered(ctx context.Context, err error) error {
-	if wait := sleep(ctx, pause); wait != nil {
-		return wait
+	if !backoff.Sleep(ctx, pause) {
+		return ctx.Err()
 	}
 	return fmt.Errorf("%w: %w", errNoAnswer, err)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

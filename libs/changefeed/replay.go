@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -154,8 +155,8 @@ func (r *reader) page(ctx context.Context, ask *watchv1.HistoryAsk) (*watchv1.Hi
 		return nil, fmt.Errorf("%w: %s", ErrRefused, page.GetReason())
 	case watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET, watchv1.HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED:
 	}
-	if err := sleep(ctx, pause); err != nil {
-		return nil, err
+	if !backoff.Sleep(ctx, pause) {
+		return nil, ctx.Err()
 	}
 	return nil, fmt.Errorf("%w: %s", errNoAnswer, page.GetReason())
 }

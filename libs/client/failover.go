@@ -14,7 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/backoff"
 )
 
 const (
@@ -98,9 +101,10 @@ func serverHost(server string) (string, error) {
 // apiserver is one of the servers and its state.
 type apiserver struct {
 	host string
-	// failures counts failures since its last answer; it is retried after until.
+	// failures counts failures since its last answer; it is retried after until, a delay later.
 	failures int
 	until    time.Time
+	delays   wait.Backoff
 	probing  bool
 }
 
@@ -178,6 +182,7 @@ func (s *apiservers) failed(server *apiserver, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if server.failures == 0 {
+		server.delays = backoff.Doubling(failoverPause/2, failoverLongest/2, 1)
 		s.log.Warn("could not use an apiserver", "server", server.host, "err", why)
 		// The next request must not try the others in the same order as all other clients do.
 		if others := s.list[1:]; s.list[0] == server {
@@ -185,8 +190,7 @@ func (s *apiservers) failed(server *apiserver, why error) {
 		}
 	}
 	server.failures++
-	pause := min(failoverLongest, failoverPause<<min(server.failures-1, 10))
-	server.until = time.Now().Add(pause/2 + rand.N(pause/2))
+	server.until = time.Now().Add(server.delays.Step())
 }
 
 // roundTripper sends requests to the servers over one transport.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -13,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/fence"
 )
@@ -71,8 +72,7 @@ func (c *candidate) acquire(ctx context.Context) bool {
 		case err != nil && ctx.Err() == nil:
 			c.logger.Debug("could not take the lease", "err", err)
 		}
-		pause := time.Duration(float64(c.cfg.RetryPeriod) * (1 + jitterFactor*rand.Float64()))
-		if !sleep(ctx, pause) {
+		if !backoff.Sleep(ctx, wait.Jitter(c.cfg.RetryPeriod, jitterFactor)) {
 			return false
 		}
 	}
@@ -186,7 +186,7 @@ func (c *candidate) renewUntil(ctx context.Context) bool {
 		if ctx.Err() == nil {
 			c.logger.Warn("could not renew the lease", "err", err)
 		}
-		if !sleep(ctx, c.cfg.RetryPeriod) {
+		if !backoff.Sleep(ctx, c.cfg.RetryPeriod) {
 			return false
 		}
 	}
@@ -316,10 +316,7 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// sleep waits for d; it returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool { return sleepUnless(ctx, d, nil) }
-
-// sleepUnless is sleep that returns early when comes receives a value.
+// sleepUnless is backoff.Sleep that returns early when comes receives a value.
 func sleepUnless(ctx context.Context, d time.Duration, comes <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

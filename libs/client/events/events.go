@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/reference"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
@@ -230,11 +231,7 @@ func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator
 			// Spread the first retries of all clients that lost the apiserver at the same moment.
 			delay = time.Duration(float64(delay) * rand.Float64())
 		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, delay) {
 			return
 		}
 	}

@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
@@ -70,7 +71,7 @@ type follower struct {
 	logger   *slog.Logger
 	count    counts
 	required chan struct{}
-	backoff  backoff
+	pauses   pauses
 
 	// position is the revision of the sink; 0 before the first whole view. history is the history
 	// of position; the zero ID if no server has named one.
@@ -137,31 +138,25 @@ func (f *follower) failed(ctx context.Context, err error) {
 
 // wait waits before the next attempt, at least as long as the server asks for.
 func (f *follower) wait(ctx context.Context, err error) {
-	wait := f.backoff.next(time.Now())
+	wait := f.pauses.next(time.Now())
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		wait = max(wait, time.Duration(seconds)*time.Second)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	backoff.Sleep(ctx, wait)
 }
 
-// backoff doubles a wait each time, and adds up to as much again as jitter.
-type backoff struct {
-	step time.Duration
-	last time.Time
+// pauses are the waits of a follower: each is twice the last, plus up to as much again as jitter.
+type pauses struct {
+	delays wait.Backoff
+	last   time.Time
 }
 
-func (b *backoff) next(at time.Time) time.Duration {
-	if at.Sub(b.last) > backoffReset {
-		b.step = minBackoff
+func (p *pauses) next(at time.Time) time.Duration {
+	if at.Sub(p.last) > backoffReset {
+		p.delays = backoff.Doubling(minBackoff, maxBackoff, 1)
 	}
-	wait := b.step
-	b.last, b.step = at, min(2*b.step, maxBackoff)
-	return wait + rand.N(wait)
+	p.last = at
+	return p.delays.Step()
 }
 
 // Require asks for content at or above a revision.

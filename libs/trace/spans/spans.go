@@ -25,6 +25,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	oteltrace "go.opentelemetry.io/otel/trace"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -108,10 +109,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 			return nil
 		case hop := <-t.hops:
 			if wait := time.Until(hop.Time.Add(hold)); wait > 0 {
-				select {
-				case <-ctx.Done():
-				case <-time.After(wait):
-				}
+				backoff.Sleep(ctx, wait)
 			}
 			t.emit(hop)
 		}

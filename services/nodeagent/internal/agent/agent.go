@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
@@ -215,14 +216,10 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // watchRuntime refreshes the runtime's readiness every statusPeriod until ctx ends.
 func (a *Agent) watchRuntime(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(statusPeriod):
-			a.checkRuntime(ctx)
-		}
+	for backoff.Sleep(ctx, statusPeriod) {
+		a.checkRuntime(ctx)
 	}
+	return nil
 }
 
 // checkRuntime queries the runtime's readiness and triggers a node status check if it changed.

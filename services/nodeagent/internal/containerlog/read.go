@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/garboard/garboard/libs/backoff"
 )
 
 // pollEvery is the polling interval of a followed file without new data.
@@ -258,12 +260,6 @@ func (r *reader) rotated(ctx context.Context) error {
 }
 
 func pause(ctx context.Context) error {
-	timer := time.NewTimer(pollEvery)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
+	backoff.Sleep(ctx, pollEvery)
+	return context.Cause(ctx)
 }

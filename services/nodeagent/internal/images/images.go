@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
@@ -78,6 +80,7 @@ type failureKey struct {
 }
 
 type failure struct {
+	delays  wait.Backoff
 	wait    time.Duration
 	at      time.Time
 	message string
@@ -270,11 +273,10 @@ func (i *Images) failed(key failureKey, message string) time.Duration {
 		}
 	}
 	f, known := i.failures[key]
-	f.wait = min(2*f.wait, backOffMax)
 	if !known {
-		f.wait = backOffInitial
+		f.delays = backoff.Doubling(backOffInitial, backOffMax, 0)
 	}
-	f.at, f.message = now, message
+	f.wait, f.at, f.message = f.delays.Step(), now, message
 	i.failures[key] = f
 	return f.wait
 }

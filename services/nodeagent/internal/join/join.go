@@ -12,8 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -142,7 +144,8 @@ func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err err
 		return nil, nil, err
 	}
 	// Even with an existing certificate, the apiserver's address is read from the file.
-	for pause := firstPause; ; pause = min(pause*2, lastPause) {
+	delays := backoff.Doubling(firstPause, lastPause, 0)
+	for {
 		config, err := j.anonymous()
 		if err == nil {
 			err = j.install(config)
@@ -151,7 +154,7 @@ func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err err
 			return client.Over(config, j.client), config.CAData, nil
 		}
 		j.fails(err)
-		if !sleep(ctx, pause) {
+		if !backoff.Sleep(ctx, delays.Step()) {
 			return nil, nil, ctx.Err()
 		}
 	}
@@ -225,7 +228,7 @@ func (j *Joiner) apply(p *pair, begin time.Time) {
 // returns an error once there has been no credential to ask with for tokenless.
 func (j *Joiner) obtain(ctx context.Context) error {
 	var lacking time.Time
-	for pause := firstPause; ; pause *= 2 {
+	for delays := attempts(); ; {
 		j.mu.Lock()
 		due, longest := j.due(), lastPause
 		if j.works() {
@@ -236,13 +239,13 @@ func (j *Joiner) obtain(ctx context.Context) error {
 		if !due {
 			return nil
 		}
-		pause = min(pause, longest)
+		delays.Duration = min(delays.Duration, longest/2)
 		err := j.attempt(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err == nil {
-			pause = firstPause / 2 // It succeeded, or the attempt timed out.
+			delays = attempts() // It succeeded, or the attempt timed out.
 			continue
 		}
 		j.fails(err)
@@ -254,11 +257,15 @@ func (j *Joiner) obtain(ctx context.Context) error {
 		case time.Since(lacking) >= tokenless:
 			return errors.Join(err, j.forgetRefused())
 		}
-		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
+		if !backoff.Sleep(ctx, delays.Step()) {
 			return ctx.Err()
 		}
 	}
 }
+
+// attempts returns the delays between attempts to obtain a certificate: from half to all of
+// firstPause, doubling. The caller bounds them.
+func attempts() wait.Backoff { return backoff.Doubling(firstPause/2, 0, 1) }
 
 // forgetRefused removes a certificate that the apiserver rejects, so that the next start requests
 // another one with the token that it is given.

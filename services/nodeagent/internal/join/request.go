@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 )
 
@@ -71,7 +72,7 @@ func (j *Joiner) ask(ctx context.Context, by *caller) (*pair, error) {
 			return nil, err
 		}
 		j.notify(waits(request))
-		if !sleep(ctx, look) {
+		if !backoff.Sleep(ctx, look) {
 			return nil, ctx.Err()
 		}
 	}
@@ -162,16 +163,4 @@ func waits(request *csr) error {
 		}
 	}
 	return said(errWaits, "the CertificateSigningRequest %s of this node waits to be approved: the controllers do that if `garboard token create` has made the ClusterRoleBindings for it, and an administrator with `kubectl certificate approve %s`", request.Name, request.Name)
-}
-
-// sleep waits for d and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

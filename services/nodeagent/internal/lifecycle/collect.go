@@ -78,7 +78,7 @@ func (l *Lifecycle) Forget(uid string) {
 	delete(l.reasons, uid)
 	delete(l.kills, uid)
 	l.mu.Unlock()
-	l.backoff.Forget(func(key string) bool { return strings.HasPrefix(key, uid+"/") })
+	l.crashes.Forget(func(key string) bool { return strings.HasPrefix(key, uid+"/") })
 	l.cfg.Images.Forget(types.UID(uid))
 	l.cfg.Prober.Remove(uid)
 	l.cfg.References.Drop(uid)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
@@ -67,12 +68,8 @@ func (l *Lifecycle) hook(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 	case handler.HTTPGet != nil:
 		return l.httpHook(ctx, pod, c, handler.HTTPGet)
 	case handler.Sleep != nil:
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(seconds(handler.Sleep.Seconds)):
-			return nil
-		}
+		backoff.Sleep(ctx, seconds(handler.Sleep.Seconds))
+		return ctx.Err()
 	}
 	return errors.New("the hook names no action that this node agent knows")
 }

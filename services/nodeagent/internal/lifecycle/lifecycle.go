@@ -12,7 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
-	"github.com/garboard/garboard/services/nodeagent/internal/backoff"
+	"github.com/garboard/garboard/services/nodeagent/internal/crashloop"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
@@ -73,7 +73,7 @@ type Config struct {
 // Lifecycle performs the steps of pods' lifecycles. For one pod calls come one at a time.
 type Lifecycle struct {
 	cfg     Config
-	backoff *backoff.Backoff
+	crashes *crashloop.Delays
 
 	mu sync.Mutex
 	// reasons are the reasons why containers wait, by pod and container.
@@ -88,7 +88,7 @@ var _ podworkers.Syncer = (*Lifecycle)(nil)
 func New(cfg Config) *Lifecycle {
 	return &Lifecycle{
 		cfg:     cfg,
-		backoff: backoff.New(backoff.Initial, backoff.Max, backoff.Reset),
+		crashes: crashloop.New(crashloop.Initial, crashloop.Max, crashloop.Reset),
 		reasons: map[string]map[string]status.Reason{},
 		kills:   map[string]*podworkers.Kill{},
 	}

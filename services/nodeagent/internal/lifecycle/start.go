@@ -76,12 +76,12 @@ func (l *Lifecycle) tryStart(ctx context.Context, s start, c *corev1.Container) 
 	last := s.state.Container(c.Name)
 	key := backoffKey(pod, c)
 	if last != nil && last.State == runtime.Exited {
-		if left := l.backoff.Remaining(key, last.FinishedAt); left > 0 {
+		if left := l.crashes.Remaining(key, last.FinishedAt); left > 0 {
 			l.event(pod, c.Name, corev1.EventTypeWarning, "BackOff",
 				"Back-off restarting failed container %s in pod %s", c.Name, formatPod(pod))
 			return &waitError{
 				Reason: status.Reason{Reason: reasonCrashLoop, Message: fmt.Sprintf(
-					"back-off %s restarting failed container=%s pod=%s", l.backoff.Wait(key), c.Name, formatPod(pod))},
+					"back-off %s restarting failed container=%s pod=%s", l.crashes.Current(key), c.Name, formatPod(pod))},
 				known: true, after: left,
 			}
 		}
@@ -96,7 +96,7 @@ func (l *Lifecycle) tryStart(ctx context.Context, s start, c *corev1.Container) 
 		return &waitError{Reason: status.Reason{Reason: reasonConfigError, Message: err.Error()}, after: 5 * time.Second, err: err}
 	}
 	if last != nil && last.State == runtime.Exited {
-		l.backoff.Next(key, last.FinishedAt)
+		l.crashes.Next(key, last.FinishedAt)
 	}
 	id, err := l.create(ctx, s, c, cfg)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 )
 
@@ -29,10 +30,8 @@ func (n *Node) renew(ctx context.Context) {
 			n.cfg.Logger.Warn("renewing the node's lease failed", "node", n.cfg.Name, "err", err)
 			held, wait = nil, time.Second
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, wait) {
 			return
-		case <-time.After(wait):
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 )
@@ -31,7 +32,9 @@ const (
 	// nodeStatusReportFrequency).
 	checkPeriod  = 10 * time.Second
 	reportPeriod = 5 * time.Minute
+	// Registering is retried after retryPeriod, and then less and less often, up to retryLongest.
 	retryPeriod  = 500 * time.Millisecond
+	retryLongest = 7 * time.Second
 )
 
 // Config configures a Node.
@@ -146,18 +149,18 @@ func (n *Node) Run(ctx context.Context) error {
 
 // register creates or relabels the Node and retries until it succeeds; false when ctx ended first.
 func (n *Node) register(ctx context.Context) bool {
-	for wait := retryPeriod; ; wait = min(2*wait, 7*time.Second) {
+	delays := backoff.Doubling(retryPeriod, retryLongest, 0)
+	for {
 		err := n.tryRegister(ctx)
 		if err == nil {
 			return true
 		}
+		wait := delays.Step()
 		if ctx.Err() == nil {
 			n.cfg.Logger.Warn("registering the node failed", "node", n.cfg.Name, "err", err, "again", wait)
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, wait) {
 			return false
-		case <-time.After(wait):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
@@ -89,12 +90,8 @@ func (p *PLEG) Run(ctx context.Context) error {
 		case <-tick.C:
 		case <-p.nudge:
 		}
-		if rest := spacing - time.Since(began); rest > 0 {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(rest):
-			}
+		if !backoff.Sleep(ctx, spacing-time.Since(began)) {
+			return nil
 		}
 	}
 }
@@ -112,10 +109,7 @@ func (p *PLEG) follow(ctx context.Context) {
 			return
 		}
 		p.logger.Warn("the stream of the container runtime's events broke", "err", err, "again", wait)
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		backoff.Sleep(ctx, wait)
 	}
 }
 

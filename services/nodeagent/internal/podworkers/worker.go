@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // phase is the phase of a pod's lifecycle.
@@ -124,7 +125,7 @@ func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome,
 		if delay <= 0 {
 			delay = ws.cfg.RetryPeriod
 		}
-		w.due = time.Now().Add(jitter(delay))
+		w.due = time.Now().Add(wait.Jitter(delay, jitter))
 		if w.phase != s.phase {
 			w.due = time.Now()
 		}
@@ -144,7 +145,7 @@ func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome,
 		if outcome.RetryAfter > 0 && outcome.RetryAfter < delay {
 			delay = outcome.RetryAfter
 		} else {
-			delay = jitter(delay)
+			delay = wait.Jitter(delay, jitter)
 		}
 		w.due = time.Now().Add(delay)
 		return false

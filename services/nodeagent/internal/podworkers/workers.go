@@ -3,7 +3,6 @@ package podworkers
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -299,7 +298,6 @@ func (ws *Workers) Forget(wanted func(uid string) bool) (dropped []string, alive
 	return dropped, alive
 }
 
-// jitter lengthens d by up to half, so that pods do not sync in step.
-func jitter(d time.Duration) time.Duration {
-	return d + rand.N(d/2+1)
-}
+// jitter lengthens the delay before a pod's next step by up to half, so that pods do not sync in
+// step.
+const jitter = 0.5

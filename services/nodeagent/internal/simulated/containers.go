@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/services/nodeagent/internal/containerlog"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
@@ -354,14 +355,8 @@ func (c *container) write(lines []byte) error {
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	backoff.Sleep(ctx, d)
+	return ctx.Err()
 }
 
 func nanoseconds(t time.Time) int64 {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
 )
 
@@ -56,10 +56,8 @@ func (j *journal) run(ctx context.Context) error {
 				j.logger.WarnContext(ctx, "the log of watch messages is lost; opening it again")
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, reopenPause) {
 			return nil
-		case <-time.After(reopenPause):
 		}
 		j.set(nil)
 	}

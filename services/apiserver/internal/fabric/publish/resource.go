@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -77,12 +77,8 @@ func (r *resource) run(ctx context.Context) error {
 			level, r.told = slog.LevelInfo, now
 		}
 		r.logger.Log(ctx, level, "publishing again", "after", r.sent, "err", err)
-		timer := time.NewTimer(retryPause/2 + rand.N(retryPause))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, backoff.Around(retryPause)) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
 )
 
@@ -215,10 +216,5 @@ func (g *Gate) await(ctx context.Context, watch *Watch, pause time.Duration) {
 	if pause <= 0 || !there {
 		return
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	backoff.Sleep(ctx, pause)
 }

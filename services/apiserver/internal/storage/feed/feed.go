@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/intern"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -75,7 +77,7 @@ func (f *Feed) Kind() *scheme.Kind { return f.kind }
 // run reads etcd and follows it until ctx ends, and starts over whenever there is a doubt.
 func (f *Feed) run(ctx context.Context) error {
 	defer f.reset(nil, 0)
-	delay := retryFirst
+	delays := retries()
 	for {
 		began := time.Now()
 		err := f.live(ctx)
@@ -84,12 +86,11 @@ func (f *Feed) run(ctx context.Context) error {
 		}
 		f.logger.WarnContext(ctx, "reading the watch cache anew", "err", err)
 		if time.Since(began) > retryLargest {
-			delay = retryFirst
+			delays = retries()
 		}
-		if !sleep(ctx, delay) {
+		if !backoff.Sleep(ctx, delays.Step()) {
 			return nil
 		}
-		delay = min(2*delay, retryLargest)
 	}
 }
 
@@ -105,7 +106,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 	if err := f.open(ctx, epoch); err != nil {
 		return err
 	}
-	delay := retryFirst
+	delays := retries()
 	for {
 		began := time.Now()
 		err := f.follow(ctx, epoch)
@@ -114,7 +115,7 @@ func (f *Feed) live(ctx context.Context) (err error) {
 		}
 		if errors.Is(err, store.ErrReopened) || errors.Is(err, errDoubt) {
 			// An etcd member that lags behind raises doubts too: avoid a tight loop.
-			if !sleep(ctx, retryFirst) {
+			if !backoff.Sleep(ctx, backoff.Around(retryFirst)) {
 				return ctx.Err()
 			}
 			if err = f.check(ctx, epoch); err == nil {
@@ -129,13 +130,12 @@ func (f *Feed) live(ctx context.Context) (err error) {
 		// The watch broke, but what is known stays true: continue where it ended.
 		f.logger.InfoContext(ctx, "following etcd again", "after", f.Through(), "err", err)
 		if time.Since(began) > retryLargest {
-			delay = retryFirst
+			delays = retries()
 		}
 		for err != nil {
-			if !sleep(ctx, delay) {
+			if !backoff.Sleep(ctx, delays.Step()) {
 				return ctx.Err()
 			}
-			delay = min(2*delay, retryLargest)
 			if err = f.check(ctx, epoch); errors.Is(err, errRestarted) {
 				return err
 			}
@@ -362,14 +362,6 @@ func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// sleep waits roughly d; it returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+// retries returns the delays between attempts: around retryFirst, doubling to around retryLargest,
+// as backoff.Around spreads them.
+func retries() wait.Backoff { return backoff.Doubling(retryFirst/2, retryLargest/2, 2) }

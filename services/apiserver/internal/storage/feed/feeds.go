@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -118,7 +119,7 @@ func (f *Feeds) Run(ctx context.Context) error {
 // keep checks periodically whether another process found that an etcd cluster was set back. Feeds
 // that were behind the backup's revision may not notice that themselves: H2.
 func (f *Feeds) keep(ctx context.Context, cluster *store.Store, epoch *epoch) error {
-	for sleep(ctx, historyPeriod) {
+	for backoff.Sleep(ctx, backoff.Around(historyPeriod)) {
 		present := epoch.end()
 		history, err := cluster.History(ctx)
 		if err != nil {

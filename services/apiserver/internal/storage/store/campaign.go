@@ -8,6 +8,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/garboard/garboard/libs/backoff"
 )
 
 const (
@@ -50,10 +52,8 @@ func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.
 		if err != nil {
 			s.logger.WarnContext(ctx, "a term of leadership ended", "election", e.Name, "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, campaignRetry) {
 			return nil
-		case <-time.After(campaignRetry):
 		}
 	}
 }
@@ -150,10 +150,7 @@ func (s *Store) lost(ctx context.Context, key string, created int64) bool {
 			s.awaitDeletion(ctx, key, resp.Header.Revision+1)
 		}
 		// The watch may have ended for another reason than a deletion.
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookPause):
-		}
+		backoff.Sleep(ctx, lookPause)
 	}
 	return false
 }

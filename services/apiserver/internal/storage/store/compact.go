@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/backoff"
 )
 
 // compactKey is where apiservers agree on which one compacts. It is kube-apiserver's key
@@ -51,10 +53,9 @@ func (s *Store) compactEvery(ctx context.Context, interval time.Duration) {
 			s.logger.InfoContext(ctx, "compacted etcd", "endpoints", s.client.Endpoints(), "revision", compacted)
 		}
 		seen = next
-		select {
-		case <-ctx.Done():
+		// The interval is counted from the answer, which may have taken long.
+		if !backoff.Sleep(ctx, interval) {
 			return
-		case <-time.After(interval): // counted from the answer, which may have taken long
 		}
 	}
 }

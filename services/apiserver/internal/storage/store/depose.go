@@ -5,6 +5,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/garboard/garboard/libs/backoff"
 )
 
 const (
@@ -40,14 +42,7 @@ type leader struct {
 func (s *Store) deposeTheGone(ctx context.Context, e Election, prefix string, peaceful time.Time) {
 	var suspect leader
 	wait := time.Until(peaceful)
-	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+	for backoff.Sleep(ctx, wait) {
 		found, ok := s.leader(ctx, prefix)
 		switch {
 		case !ok || found.candidate == s.identity || !e.Presence.Gone(ctx, found.candidate):

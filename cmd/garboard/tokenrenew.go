@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/cmd/garboard/internal/jointoken"
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/libs/scheme"
@@ -77,12 +78,8 @@ func (c *tokenCreate) renew(ctx context.Context, out, problems io.Writer, config
 			next = min(retryRenewal, next)
 			_, _ = fmt.Fprintf(problems, "%v; trying again in %v\n", err, next)
 		}
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, next) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

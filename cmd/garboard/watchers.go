@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/cmd/garboard/internal/plane"
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/report"
 )
@@ -48,10 +49,8 @@ calls that wait for its slowest handler.`,
 				if err := showWatchers(cmd.Context(), cmd.OutOrStdout(), config, output); err != nil || !again {
 					return err
 				}
-				select {
-				case <-cmd.Context().Done():
+				if !backoff.Sleep(cmd.Context(), every) {
 					return nil
-				case <-time.After(every):
 				}
 				if output != "json" {
 					_, _ = fmt.Fprintln(cmd.OutOrStdout())

@@ -15,12 +15,12 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	rbacvalidation "k8s.io/component-helpers/auth/rbac/validation"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
-	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
 )
 
 // Name is the plugin's name.
@@ -160,8 +160,8 @@ func (c *check) rulesOf(ctx context.Context, ref rbacv1.RoleRef) ([]rbacv1.Polic
 // holds refuses rules that the user does not hold.
 func (c *check) holds(rules []rbacv1.PolicyRule) error {
 	held, unresolved := c.Holder.PolicyRules(c.user, c.req.Namespace)
-	missing := rbac.Missing(held, rules)
-	if len(missing) == 0 {
+	covered, missing := rbacvalidation.Covers(held, rules)
+	if covered {
 		return nil
 	}
 	message := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",

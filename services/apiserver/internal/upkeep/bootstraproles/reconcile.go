@@ -12,9 +12,9 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	rbacvalidation "k8s.io/component-helpers/auth/rbac/validation"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -151,7 +151,8 @@ func union(wanted, have map[string]string) map[string]string {
 
 func mergeClusterRole(have, wanted *rbacv1.ClusterRole) bool {
 	mergeMeta(have, wanted)
-	have.Rules = append(have.Rules, rbac.Missing(have.Rules, wanted.Rules)...)
+	_, missing := rbacvalidation.Covers(have.Rules, wanted.Rules)
+	have.Rules = append(have.Rules, missing...)
 	switch {
 	case wanted.AggregationRule == nil:
 		have.AggregationRule = nil
@@ -171,7 +172,8 @@ func mergeClusterRole(have, wanted *rbacv1.ClusterRole) bool {
 
 func mergeRole(have, wanted *rbacv1.Role) bool {
 	mergeMeta(have, wanted)
-	have.Rules = append(have.Rules, rbac.Missing(have.Rules, wanted.Rules)...)
+	_, missing := rbacvalidation.Covers(have.Rules, wanted.Rules)
+	have.Rules = append(have.Rules, missing...)
 	return true
 }
 

@@ -155,7 +155,10 @@ func (c *tokenCreate) kept() bool { return c.bootstrap != "" || c.renewal.secret
 
 // choose determines the token and its properties.
 func (c *tokenCreate) choose(args []string, now time.Time) error {
-	token := jointoken.Generate()
+	token, err := jointoken.Generate()
+	if err != nil {
+		return err
+	}
 	switch {
 	case len(args) > 0 && c.file != "":
 		return errors.New("give either a token or --token-file, not both")
@@ -280,7 +283,10 @@ func tokenGenerateCommand() *cobra.Command {
 		Use: "generate", Short: "Print a new bootstrap token, without creating it",
 		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), jointoken.Generate())
+			token, err := jointoken.Generate()
+			if err == nil {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			}
 			return err
 		},
 	}

@@ -294,7 +294,10 @@ func TestTokenListAndDelete(t *testing.T) {
 func TestGenerate(t *testing.T) {
 	seen := map[rune]int{}
 	for range 200 {
-		token := jointoken.Generate()
+		token, err := jointoken.Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := jointoken.Parse(token.String()); err != nil {
 			t.Fatal(err)
 		}

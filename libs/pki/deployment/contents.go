@@ -2,15 +2,14 @@ package deployment
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"os"
-	"regexp"
 	"slices"
 	"time"
+
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	"github.com/garboard/garboard/libs/pki"
 )
@@ -238,7 +237,7 @@ func (f *filler) admin() error {
 	outcome := pki.Kept
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		token, err := newToken()
+		token, err := bootstraputil.GenerateBootstrapToken()
 		if err != nil {
 			return err
 		}
@@ -250,7 +249,7 @@ func (f *filler) admin() error {
 		return fmt.Errorf("reading the bootstrap token: %w", err)
 	}
 	token := string(bytes.TrimSpace(data))
-	if !tokenForm.MatchString(token) {
+	if !bootstraputil.IsValidBootstrapToken(token) {
 		return fmt.Errorf("%s holds no bootstrap token (six characters, a dot, sixteen characters, each a-z or 0-9); remove it to have another one generated", path)
 	}
 	if err := f.done(adminDir, tokenFile, outcome, time.Time{}, pki.Secret); err != nil {
@@ -280,25 +279,4 @@ func (f *filler) derived(folder, name string, want []byte, end time.Time, secrec
 		return err
 	}
 	return f.done(folder, name, outcome, end, secrecy)
-}
-
-// tokenForm is Kubernetes' form of bootstrap tokens.
-var tokenForm = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
-
-// newToken generates a bootstrap token.
-func newToken() (string, error) {
-	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-	token := make([]byte, 6+1+16)
-	for i := range token {
-		if i == 6 {
-			token[i] = '.'
-			continue
-		}
-		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(letters))))
-		if err != nil {
-			return "", fmt.Errorf("generating a bootstrap token: %w", err)
-		}
-		token[i] = letters[n.Int64()]
-	}
-	return string(token), nil
 }

@@ -11,6 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	"github.com/garboard/garboard/libs/client"
 )
@@ -31,7 +33,7 @@ func Put(ctx context.Context, api client.Interface, token Token) error {
 		if err != nil {
 			return err
 		}
-		if have.Type != corev1.SecretTypeBootstrapToken || string(have.Data[secretKey]) != token.Secret {
+		if have.Type != corev1.SecretTypeBootstrapToken || string(have.Data[bootstrapapi.BootstrapTokenSecretKey]) != token.Secret {
 			return fmt.Errorf("a token with id %q already exists, and has another secret part: delete it with `garboard token delete %s`, or choose another", token.ID, token.ID)
 		}
 		if maps.EqualFunc(have.Data, want.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
@@ -79,7 +81,7 @@ func List(ctx context.Context, api client.Interface) (tokens []Token, faults []e
 
 // Delete deletes a token.
 func Delete(ctx context.Context, api client.Interface, id string) error {
-	if err := client.Of[*corev1.Secret](api).Delete(ctx, metav1.NamespaceSystem, namePrefix+id, metav1.DeleteOptions{}); err != nil {
+	if err := client.Of[*corev1.Secret](api).Delete(ctx, metav1.NamespaceSystem, bootstraputil.BootstrapTokenSecretName(id), metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("deleting the bootstrap token %q: %w", id, err)
 	}
 	return nil

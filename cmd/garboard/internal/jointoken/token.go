@@ -5,17 +5,18 @@ package jointoken
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 )
 
 const (
@@ -26,22 +27,12 @@ const (
 	// thief.
 	DefaultTTL = time.Hour
 
-	idPattern     = `[a-z0-9]{6}`
-	secretPattern = `[a-z0-9]{16}`
-	groupPattern  = `\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`
-	letters       = "abcdefghijklmnopqrstuvwxyz0123456789"
-
-	namePrefix     = "bootstrap-token-"
-	idKey          = "token-id"
-	secretKey      = "token-secret"
-	expirationKey  = "expiration"
-	descriptionKey = "description"
-	groupsKey      = "auth-extra-groups"
-	usagePrefix    = "usage-bootstrap-"
+	idForm = `[a-z0-9]{6}`
+	form   = idForm + `\.[a-z0-9]{16}`
 )
 
 // Usages returns the possible usages of a token.
-func Usages() []string { return []string{"signing", "authentication"} }
+func Usages() []string { return slices.Clone(bootstrapapi.KnownTokenUsages) }
 
 // Token is a bootstrap token.
 type Token struct {
@@ -58,47 +49,37 @@ type Token struct {
 }
 
 // String returns the token as presented to the apiserver.
-func (t Token) String() string { return t.ID + "." + t.Secret }
+func (t Token) String() string { return bootstraputil.TokenFromIDAndSecret(t.ID, t.Secret) }
 
 // Parse parses ID.SECRET.
 func Parse(text string) (Token, error) {
-	found := regexp.MustCompile(`\A(` + idPattern + `)\.(` + secretPattern + `)\z`).FindStringSubmatch(text)
-	if found == nil {
+	if !bootstraputil.IsValidBootstrapToken(text) {
 		// The error omits the text, which may be a secret with a typo.
-		return Token{}, errors.New("the bootstrap token was not of the form \"" + idPattern + `\.` + secretPattern + `"`)
+		return Token{}, errors.New("the bootstrap token was not of the form \"" + form + `"`)
 	}
-	return Token{ID: found[1], Secret: found[2]}, nil
+	id, secret, _ := strings.Cut(text, ".")
+	return Token{ID: id, Secret: secret}, nil
 }
 
 // ParseID parses the ID of a token, or a whole token.
 func ParseID(text string) (string, error) {
-	if regexp.MustCompile(`\A` + idPattern + `\z`).MatchString(text) {
+	if bootstraputil.IsValidBootstrapTokenID(text) {
 		return text, nil
 	}
 	token, err := Parse(text)
 	if err != nil {
-		return "", fmt.Errorf("give a token or its ID, of the form %q: %w", idPattern, err)
+		return "", fmt.Errorf("give a token or its ID, of the form %q: %w", idForm, err)
 	}
 	return token.ID, nil
 }
 
 // Generate returns a new random token.
-func Generate() Token { return Token{ID: random(6), Secret: random(16)} }
-
-// random returns n letters and digits, uniformly distributed.
-func random(n int) string {
-	const even = 256 - 256%len(letters)
-	text := make([]byte, 0, n)
-	var some [32]byte
-	for len(text) < n {
-		_, _ = rand.Read(some[:]) // It never fails.
-		for _, b := range some {
-			if int(b) < even && len(text) < n {
-				text = append(text, letters[int(b)%len(letters)])
-			}
-		}
+func Generate() (Token, error) {
+	text, err := bootstraputil.GenerateBootstrapToken()
+	if err != nil {
+		return Token{}, fmt.Errorf("generating a bootstrap token: %w", err)
 	}
-	return string(text)
+	return Parse(text)
 }
 
 // Check returns every fault in a token's usages and groups.
@@ -110,8 +91,8 @@ func (t Token) Check() error {
 		}
 	}
 	for _, group := range t.Groups {
-		if !regexp.MustCompile(groupPattern).MatchString(group) {
-			faults = append(faults, fmt.Errorf("bootstrap group %q is invalid (must match %s)", group, groupPattern))
+		if err := bootstraputil.ValidateBootstrapGroupName(group); err != nil {
+			faults = append(faults, err)
 		}
 	}
 	if len(t.Groups) > 0 && !slices.Contains(t.Usages, "authentication") {
@@ -122,44 +103,49 @@ func (t Token) Check() error {
 
 // secret returns the Secret of a token.
 func (t Token) secret() *corev1.Secret {
-	data := map[string][]byte{idKey: []byte(t.ID), secretKey: []byte(t.Secret)}
+	data := map[string][]byte{
+		bootstrapapi.BootstrapTokenIDKey: []byte(t.ID), bootstrapapi.BootstrapTokenSecretKey: []byte(t.Secret),
+	}
 	if t.Description != "" {
-		data[descriptionKey] = []byte(t.Description)
+		data[bootstrapapi.BootstrapTokenDescriptionKey] = []byte(t.Description)
 	}
 	if !t.Expires.IsZero() {
-		data[expirationKey] = []byte(t.Expires.UTC().Format(time.RFC3339))
+		data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(t.Expires.UTC().Format(time.RFC3339))
 	}
 	for _, usage := range t.Usages {
-		data[usagePrefix+usage] = []byte("true")
+		data[bootstrapapi.BootstrapTokenUsagePrefix+usage] = []byte("true")
 	}
 	if len(t.Groups) > 0 {
-		data[groupsKey] = []byte(strings.Join(t.Groups, ","))
+		data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(strings.Join(t.Groups, ","))
 	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: namePrefix + t.ID},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstraputil.BootstrapTokenSecretName(t.ID)},
 		Type:       corev1.SecretTypeBootstrapToken, Data: data,
 	}
 }
 
 // ofSecret parses a token's Secret.
 func ofSecret(secret *corev1.Secret) (Token, error) {
-	data := func(key string) string { return string(secret.Data[key]) }
-	token, err := Parse(data(idKey) + "." + data(secretKey))
-	if err != nil || secret.Name != namePrefix+token.ID {
-		return Token{}, fmt.Errorf("the Secret %s/%s is not a valid bootstrap token: its name, %s and %s do not match", secret.Namespace, secret.Name, idKey, secretKey)
+	data := func(key string) string { return bootstrapsecrets.GetData(secret, key) }
+	id, part := data(bootstrapapi.BootstrapTokenIDKey), data(bootstrapapi.BootstrapTokenSecretKey)
+	token, err := Parse(bootstraputil.TokenFromIDAndSecret(id, part))
+	if named, ok := bootstrapsecrets.ParseName(secret.Name); err != nil || !ok || named != token.ID {
+		return Token{}, fmt.Errorf("the Secret %s/%s is not a valid bootstrap token: its name, %s and %s do not match", secret.Namespace, secret.Name,
+			bootstrapapi.BootstrapTokenIDKey, bootstrapapi.BootstrapTokenSecretKey)
 	}
-	token.Description = data(descriptionKey)
-	if text := data(expirationKey); text != "" {
+	token.Description = data(bootstrapapi.BootstrapTokenDescriptionKey)
+	if text := data(bootstrapapi.BootstrapTokenExpirationKey); text != "" {
 		if token.Expires, err = time.Parse(time.RFC3339, text); err != nil {
-			return Token{}, fmt.Errorf("the Secret %s/%s is not a valid bootstrap token: it has no valid time in %s", secret.Namespace, secret.Name, expirationKey)
+			return Token{}, fmt.Errorf("the Secret %s/%s is not a valid bootstrap token: it has no valid time in %s",
+				secret.Namespace, secret.Name, bootstrapapi.BootstrapTokenExpirationKey)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
-		if usage, ok := strings.CutPrefix(key, usagePrefix); ok && data(key) == "true" {
+		if usage, ok := strings.CutPrefix(key, bootstrapapi.BootstrapTokenUsagePrefix); ok && data(key) == "true" {
 			token.Usages = append(token.Usages, usage)
 		}
 	}
-	if text := data(groupsKey); text != "" {
+	if text := data(bootstrapapi.BootstrapTokenExtraGroupsKey); text != "" {
 		token.Groups = strings.Split(text, ",")
 	}
 	return token, nil

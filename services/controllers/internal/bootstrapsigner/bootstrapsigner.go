@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
@@ -30,10 +32,10 @@ const (
 	// name is Kubernetes' name for the work queue and its metrics.
 	name = "bootstrap_signer_queue"
 	// configMap holds the signed content under contentKey, and each signature under signaturePrefix
-	// plus the token's ID (kubernetes, k8s.io/cluster-bootstrap/token/api).
-	configMap       = "cluster-info"
-	contentKey      = "kubeconfig"
-	signaturePrefix = "jws-kubeconfig-"
+	// plus the token's ID.
+	configMap       = bootstrapapi.ConfigMapClusterInfo
+	contentKey      = bootstrapapi.KubeConfigKey
+	signaturePrefix = bootstrapapi.JWSSignatureKeyPrefix
 )
 
 // Controller is the bootstrap signer.
@@ -104,7 +106,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 			return reconcile.Result{}, err
 		}
 		next.Data[signaturePrefix+id] = signature
-		if left, _ := bootstraptoken.Expiration(secret, now); left > 0 && (expires == 0 || left < expires) {
+		if left, _ := bootstrapsecrets.GetExpiration(secret, now); left > 0 && (expires == 0 || left < expires) {
 			expires = left
 		}
 	}
@@ -121,7 +123,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 }
 
 // sign returns a JWS of content with a detached payload (RFC 7515, appendix F). The verifier
-// recomputes the signature and compares, so every byte counts.
+// recomputes the signature and compares, so every byte counts. (k8s.io/cluster-bootstrap/token/jws
+// signs with an obsolete go-jose, whose successors refuse keys as short as a token.)
 func sign(content, id, token string) (string, error) {
 	header, err := json.Marshal(struct {
 		Algorithm string `json:"alg"`

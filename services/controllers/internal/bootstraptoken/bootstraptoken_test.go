@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 )
 
 func token(name string, data map[string]string) *corev1.Secret {
@@ -30,27 +31,6 @@ func TestIs(t *testing.T) {
 	}
 }
 
-func TestExpiration(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for text, want := range map[string]struct {
-		left    time.Duration
-		expired bool
-	}{
-		"":                          {0, false},
-		"2026-01-02T03:04:06Z":      {time.Second, false},
-		"2026-01-02T04:04:06+01:00": {time.Second, false},
-		"2026-01-02T03:04:05Z":      {0, true},
-		"2025-01-02T03:04:05Z":      {0, true},
-		"tomorrow":                  {0, true},
-		"2026-01-02":                {0, true},
-	} {
-		left, expired := Expiration(token("x", map[string]string{"expiration": text}), now)
-		if left != want.left || expired != want.expired {
-			t.Errorf("%q: got %v left, expired %v; want %+v", text, left, expired, want)
-		}
-	}
-}
-
 func TestForSigning(t *testing.T) {
 	good := func(change func(*corev1.Secret)) *corev1.Secret {
 		secret := token("bootstrap-token-abc123", map[string]string{
@@ -67,16 +47,28 @@ func TestForSigning(t *testing.T) {
 		t.Errorf("got id %q, secret %q, %v; want a token that may sign", id, secret, ok)
 	}
 	for what, change := range map[string]func(*corev1.Secret){
-		"another name":    func(s *corev1.Secret) { s.Name = "bootstrap-token-abc124" },
-		"no prefix":       func(s *corev1.Secret) { s.Name = "abc123" },
-		"no id":           func(s *corev1.Secret) { s.Name = namePrefix; s.Data[idKey] = nil },
-		"an id too long":  func(s *corev1.Secret) { s.Name += "4"; s.Data[idKey] = []byte("abc1234") },
-		"an odd id":       func(s *corev1.Secret) { s.Name = namePrefix + "abc-12"; s.Data[idKey] = []byte("abc-12") },
-		"no secret":       func(s *corev1.Secret) { delete(s.Data, secretKey) },
-		"no usage":        func(s *corev1.Secret) { delete(s.Data, signingKey) },
-		"another usage":   func(s *corev1.Secret) { s.Data[signingKey] = []byte("yes") },
-		"an end, past":    func(s *corev1.Secret) { s.Data[expirationKey] = []byte("2025-01-02T03:04:05Z") },
-		"an end, no time": func(s *corev1.Secret) { s.Data[expirationKey] = []byte("soon") },
+		"another name": func(s *corev1.Secret) { s.Name = "bootstrap-token-abc124" },
+		"no prefix":    func(s *corev1.Secret) { s.Name = "abc123" },
+		"no id": func(s *corev1.Secret) {
+			s.Name = bootstrapapi.BootstrapTokenSecretPrefix
+			s.Data[bootstrapapi.BootstrapTokenIDKey] = nil
+		},
+		"an id too long": func(s *corev1.Secret) { s.Name += "4"; s.Data[bootstrapapi.BootstrapTokenIDKey] = []byte("abc1234") },
+		"an odd id": func(s *corev1.Secret) {
+			s.Name = bootstrapapi.BootstrapTokenSecretPrefix + "abc-12"
+			s.Data[bootstrapapi.BootstrapTokenIDKey] = []byte("abc-12")
+		},
+		"no secret":     func(s *corev1.Secret) { delete(s.Data, bootstrapapi.BootstrapTokenSecretKey) },
+		"no usage":      func(s *corev1.Secret) { delete(s.Data, bootstrapapi.BootstrapTokenUsageSigningKey) },
+		"another usage": func(s *corev1.Secret) { s.Data[bootstrapapi.BootstrapTokenUsageSigningKey] = []byte("yes") },
+		"an end, past": func(s *corev1.Secret) {
+			s.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte("2025-01-02T03:04:05Z")
+		},
+		"an end, now": func(s *corev1.Secret) {
+			s.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte("2026-01-01T01:00:00+01:00")
+		},
+		"an end, a date":  func(s *corev1.Secret) { s.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte("2026-01-02") },
+		"an end, no time": func(s *corev1.Secret) { s.Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte("soon") },
 	} {
 		if _, _, ok := ForSigning(good(change), now); ok {
 			t.Errorf("%s: the token may sign, want not", what)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
@@ -56,7 +57,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if !found || !bootstraptoken.Is(secret) || secret.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	left, expired := bootstraptoken.Expiration(secret, time.Now())
+	left, expired := bootstrapsecrets.GetExpiration(secret, time.Now())
 	if !expired {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}

@@ -6,31 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 
 	"github.com/garboard/garboard/libs/bus/logsample"
-)
-
-// Names that Kubernetes uses for bootstrap tokens.
-const (
-	bootstrapNamespace   = metav1.NamespaceSystem
-	bootstrapSecret      = "bootstrap-token-"
-	bootstrapType        = "bootstrap.kubernetes.io/token"
-	bootstrapUser        = "system:bootstrap:"
-	bootstrapGroup       = "system:bootstrappers"
-	bootstrapID          = "token-id"
-	bootstrapSecretKey   = "token-secret"
-	bootstrapExpiration  = "expiration"
-	bootstrapUsage       = "usage-bootstrap-authentication"
-	bootstrapExtraGroups = "auth-extra-groups"
-	// bootstrapGroups is the pattern that each extra group must match.
-	bootstrapGroups = `\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`
 )
 
 // BootstrapTokens authenticates the tokens with which new nodes log in for the first time. They are
@@ -39,7 +24,6 @@ const (
 type BootstrapTokens struct {
 	audiences []string
 	secret    func(namespace, name string) (*corev1.Secret, bool)
-	groups    *regexp.Regexp
 	log       *slog.Logger
 	now       func() time.Time
 	invalid   logsample.Gate
@@ -49,7 +33,7 @@ type BootstrapTokens struct {
 // costs no reads of etcd. audiences are the API's own, for which the tokens are meant.
 func NewBootstrapTokens(audiences []string, secret func(namespace, name string) (*corev1.Secret, bool), log *slog.Logger) *BootstrapTokens {
 	return &BootstrapTokens{
-		audiences: audiences, secret: secret, groups: regexp.MustCompile(bootstrapGroups), log: log, now: time.Now,
+		audiences: audiences, secret: secret, log: log, now: time.Now,
 	}
 }
 
@@ -61,7 +45,7 @@ func (b *BootstrapTokens) Token(ctx context.Context, token string, audiences []s
 	if !ok || len(both) == 0 {
 		return Result{}, false, nil
 	}
-	secret, ok := b.secret(bootstrapNamespace, bootstrapSecret+id)
+	secret, ok := b.secret(metav1.NamespaceSystem, bootstraputil.BootstrapTokenSecretName(id))
 	if !ok {
 		return Result{}, false, nil
 	}
@@ -73,22 +57,15 @@ func (b *BootstrapTokens) Token(ctx context.Context, token string, audiences []s
 		}
 		return Result{}, false, nil
 	}
-	return Result{User: User{Name: bootstrapUser + id, Groups: groups}, Audiences: both}, true, nil
+	return Result{User: User{Name: bootstrapapi.BootstrapUserPrefix + id, Groups: groups}, Audiences: both}, true, nil
 }
 
-// parseBootstrapToken splits a token into its ID and secret, six and sixteen lower-case letters and
-// digits.
+// parseBootstrapToken splits a token into its ID and secret.
 func parseBootstrapToken(token string) (id, secret string, ok bool) {
-	id, secret, ok = strings.Cut(token, ".")
-	if !ok || len(id) != 6 || len(secret) != 16 {
+	if !bootstraputil.IsValidBootstrapToken(token) {
 		return "", "", false
 	}
-	for _, c := range id + secret {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return "", "", false
-		}
-	}
-	return id, secret, true
+	return strings.Cut(token, ".")
 }
 
 // check returns the user's groups, or what is wrong with the token's Secret.
@@ -96,38 +73,25 @@ func (b *BootstrapTokens) check(secret *corev1.Secret, id, secretPart string) ([
 	if secret.DeletionTimestamp != nil {
 		return nil, errors.New("it is deleted and awaiting removal")
 	}
-	if secret.Type != bootstrapType || secret.Data == nil {
-		return nil, fmt.Errorf("it has invalid type, expected %s", bootstrapType)
+	if secret.Type != bootstrapapi.SecretTypeBootstrapToken || secret.Data == nil {
+		return nil, fmt.Errorf("it has invalid type, expected %s", bootstrapapi.SecretTypeBootstrapToken)
 	}
-	if subtle.ConstantTimeCompare(secret.Data[bootstrapSecretKey], []byte(secretPart)) != 1 {
-		return nil, fmt.Errorf("it has another value for key %s", bootstrapSecretKey)
+	if subtle.ConstantTimeCompare(secret.Data[bootstrapapi.BootstrapTokenSecretKey], []byte(secretPart)) != 1 {
+		return nil, fmt.Errorf("it has another value for key %s", bootstrapapi.BootstrapTokenSecretKey)
 	}
-	if got := string(secret.Data[bootstrapID]); got != id {
-		return nil, fmt.Errorf("it has invalid value for key %s, expected %s", bootstrapID, id)
+	if bootstrapsecrets.GetData(secret, bootstrapapi.BootstrapTokenIDKey) != id {
+		return nil, fmt.Errorf("it has invalid value for key %s, expected %s", bootstrapapi.BootstrapTokenIDKey, id)
 	}
-	if text := string(secret.Data[bootstrapExpiration]); text != "" {
-		expiration, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			return nil, fmt.Errorf("it has an unparsable expiration time (%s), and is taken for expired: %w", text, err)
-		}
-		if !b.now().Before(expiration) {
-			return nil, fmt.Errorf("it expired at %s", text)
-		}
+	if bootstrapsecrets.HasExpired(secret, b.now()) {
+		return nil, fmt.Errorf("it expired at %q, or that time cannot be parsed",
+			bootstrapsecrets.GetData(secret, bootstrapapi.BootstrapTokenExpirationKey))
 	}
-	if string(secret.Data[bootstrapUsage]) != "true" {
-		return nil, fmt.Errorf("it is not marked %s=true", bootstrapUsage)
+	if bootstrapsecrets.GetData(secret, bootstrapapi.BootstrapTokenUsageAuthentication) != "true" {
+		return nil, fmt.Errorf("it is not marked %s=true", bootstrapapi.BootstrapTokenUsageAuthentication)
 	}
-	groups := []string{bootstrapGroup}
-	text := string(secret.Data[bootstrapExtraGroups])
-	if text == "" {
-		return groups, nil
+	groups, err := bootstrapsecrets.GetGroups(secret)
+	if err != nil {
+		return nil, fmt.Errorf("it has invalid value for key %s: %w", bootstrapapi.BootstrapTokenExtraGroupsKey, err)
 	}
-	for group := range strings.SplitSeq(text, ",") {
-		if !b.groups.MatchString(group) {
-			return nil, fmt.Errorf("it has invalid value for key %s: bootstrap group %q is invalid (must match %s)", bootstrapExtraGroups, group, bootstrapGroups)
-		}
-		groups = append(groups, group)
-	}
-	slices.Sort(groups)
-	return slices.Compact(groups), nil
+	return groups, nil
 }

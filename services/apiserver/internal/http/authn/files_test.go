@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 )
 
 // logged is a log that can be read while it is written.
@@ -170,7 +171,7 @@ func TestTokenFileWhileItChanges(t *testing.T) {
 func TestGuessesDoNotFloodTheLog(t *testing.T) {
 	var log bytes.Buffer
 	tokens := NewBootstrapTokens([]string{issuer}, func(_, name string) (*corev1.Secret, bool) {
-		return &corev1.Secret{Type: bootstrapType, Data: map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef")}}, true
+		return &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef")}}, true
 	}, slog.New(slog.NewTextHandler(&log, nil)))
 	now := time.Now()
 	tokens.now = func() time.Time { return now }
@@ -199,7 +200,7 @@ func FuzzBootstrapToken(f *testing.F) {
 	f.Add("a.b", "", "", "x", ",")
 	f.Fuzz(func(t *testing.T, token, id, secret, expiration, groups string) {
 		tokens := NewBootstrapTokens([]string{issuer}, func(_, name string) (*corev1.Secret, bool) {
-			return &corev1.Secret{Type: bootstrapType, Data: map[string][]byte{
+			return &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, Data: map[string][]byte{
 				"token-id": []byte(id), "token-secret": []byte(secret), "expiration": []byte(expiration),
 				"auth-extra-groups": []byte(groups), "usage-bootstrap-authentication": []byte("true"),
 			}}, true
@@ -209,7 +210,7 @@ func FuzzBootstrapToken(f *testing.F) {
 			t.Errorf("token %q: got %+v, %v", token, result, err)
 		}
 		for _, group := range result.User.Groups {
-			if group != bootstrapGroup && !strings.HasPrefix(group, bootstrapGroup+":") {
+			if group != bootstrapapi.BootstrapDefaultGroup && !strings.HasPrefix(group, bootstrapapi.BootstrapDefaultGroup+":") {
 				t.Errorf("token %q: its user is in the group %q", token, group)
 			}
 		}

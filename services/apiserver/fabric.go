@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/report"
@@ -154,12 +155,10 @@ func (p *plane) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) 
 			return conn, nil
 		}
 		conn.Close()
-		p.cfg.Logger.Error("NATS admits any client and is not used: have it include "+pki.BusConfigFile+" from the certificate directory, or allow this with --bus-auth=false",
-			"servers", cfg.Servers(), "directory", p.cfg.CertDir)
-		select {
-		case <-ctx.Done():
+		p.cfg.Logger.Error("NATS admits any client and is not used: have it include this file of the certificate directory, or allow this with --bus-auth=false",
+			"servers", cfg.Servers(), "file", pki.BusConfigFile, "directory", p.cfg.CertDir)
+		if !backoff.Sleep(ctx, openBusRetry) {
 			return nil, nil
-		case <-time.After(openBusRetry):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -318,4 +319,23 @@ func TestFailoverAddresses(t *testing.T) {
 	if len(first) != 3 || first["https://a:443"] > 120 {
 		t.Errorf("first servers of the clients: %v", first)
 	}
+}
+
+// TestFailuresLengthenTheWait checks the times until a server that fails again and again is retried.
+func TestFailuresLengthenTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiserver{host: "a:6443"}
+		s := &apiservers{log: slog.New(slog.DiscardHandler), list: []*apiserver{server}}
+		for _, seconds := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+			s.failed(server, io.EOF)
+			if got, longest := time.Until(server.until), seconds*time.Second; got < longest/2 || got > longest {
+				t.Errorf("after %d failures the server is retried in %v, want between %v and %v", server.failures, got, longest/2, longest)
+			}
+		}
+		s.well(server)
+		s.failed(server, io.EOF)
+		if got := time.Until(server.until); got > time.Second {
+			t.Errorf("after an answer and a failure the server is retried in %v, want within a second", got)
+		}
+	})
 }

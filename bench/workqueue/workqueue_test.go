@@ -146,11 +146,11 @@ func BenchmarkMillionKeys(b *testing.B) {
 // not waiting.
 func BenchmarkDelayedAdds(b *testing.B) {
 	hundredThousand := keys(100_000)
-	run := func(b *testing.B, make func(clock.WithTicker) workqueue.TypedDelayingInterface[key]) {
+	run := func(b *testing.B, newQueue func(clock.WithTicker) workqueue.TypedDelayingInterface[key]) {
 		b.ReportAllocs()
 		for b.Loop() {
 			c := &countingClock{FakeClock: testclock.NewFakeClock(time.Unix(0, 0))}
-			q := make(c)
+			q := newQueue(c)
 			for i, k := range hundredThousand {
 				q.AddAfter(k, time.Minute+time.Duration(i*7919%100_000)*time.Millisecond)
 			}

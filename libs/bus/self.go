@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
@@ -9,7 +8,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -279,13 +277,13 @@ func (c *Conn) refused(err error) {
 	if quiet || err == nil {
 		return
 	}
-	level, text := slog.LevelInfo, "NATS is still unreachable; retrying"
-	if said := strings.ToLower(err.Error()); strings.Contains(said, "auth") || strings.Contains(said, "got 'ping'") {
-		// A client sees the last of these while its server is still asking the apiservers.
-		level, text = slog.LevelWarn, "NATS does not let this client in: no apiserver answers there, or its credential is not valid; trying again"
-		if c.self.bare {
-			err = errors.Join(errNoCredentials, err)
-		}
+	// A client sees the last of these while its server is still asking the apiservers.
+	if said := strings.ToLower(err.Error()); !strings.Contains(said, "auth") && !strings.Contains(said, "got 'ping'") {
+		c.logger.Info("NATS is still unreachable; retrying", "err", err)
+		return
 	}
-	c.logger.Log(context.Background(), level, text, "err", err)
+	if c.self.bare {
+		err = errors.Join(errNoCredentials, err)
+	}
+	c.logger.Warn("NATS does not let this client in: no apiserver answers there, or its credential is not valid; trying again", "err", err)
 }

@@ -3,7 +3,6 @@ package election_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -64,7 +63,7 @@ func (c *cut) Do(ctx context.Context, call client.Call, into runtime.Object) err
 func (a *arena) config(api client.Interface, identity string) election.Config {
 	return election.Config{
 		Client: api, Namespace: "kube-system", Name: "test", Identity: identity,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

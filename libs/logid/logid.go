@@ -35,7 +35,7 @@ type handler struct{ slog.Handler }
 func (h handler) Handle(ctx context.Context, record slog.Record) error {
 	if id, ok := ctx.Value(idKey{}).(string); ok {
 		record = record.Clone()
-		record.AddAttrs(slog.String(Key, id))
+		record.AddAttrs(slog.String(Key, id)) //nolint:sloglint // the key is Kubernetes'
 	}
 	return h.Handler.Handle(ctx, record)
 }

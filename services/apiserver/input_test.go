@@ -45,8 +45,8 @@ func aMap(metadata, rest string) string {
 	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"` + metadata + `}` + rest + `}`
 }
 
-func nested(n int, open, close string) string {
-	return strings.Repeat(open, n) + strings.Repeat(close, n)
+func nested(n int, opening, closing string) string {
+	return strings.Repeat(opening, n) + strings.Repeat(closing, n)
 }
 
 // aliases returns a YAML document that grows 9^n times when its aliases are expanded.

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"io"
 
 	"log/slog"
 	"strings"
@@ -26,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestConfig(t *testing.T) {
 	for _, tt := range []struct {

@@ -153,7 +153,7 @@ func (b bridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	if entry.Level > zapcore.WarnLevel && !b.stopping.Load() {
 		level = slog.LevelError
 	}
-	b.log.Log(context.Background(), level, entry.Message, attributes(fields)...)
+	b.log.Log(context.Background(), level, entry.Message, attributes(fields)...) //nolint:sloglint // etcd wrote the message
 	return nil
 }
 

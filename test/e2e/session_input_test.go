@@ -53,8 +53,8 @@ func wrongTypes() []step {
 }
 
 func wrongPods() []step {
-	with := func(old, new string) string {
-		return strings.Replace("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: c, image: nginx}]}\n", old, new, 1)
+	with := func(part, replacement string) string {
+		return strings.Replace("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: c, image: nginx}]}\n", part, replacement, 1)
 	}
 	invalid := func(reason string) string { return `The Pod "x" is invalid: ` + reason }
 	return []step{

@@ -138,7 +138,7 @@ func (s *stage) users(ctx context.Context) error {
 	}
 	s.beside(ctx, s.followers.Run)
 	s.begin(ctx, "outage-1")
-	real := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+	pinned := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: fleet.Label, Operator: corev1.NodeSelectorOpDoesNotExist}}}},
 		}}},
@@ -146,7 +146,7 @@ func (s *stage) users(ctx context.Context) error {
 	}}
 	s.work = []*workload.Workload{
 		workload.New(workload.Config{Client: s.clients, Namespace: "outage-2", Deployments: 10, Pause: time.Second, Template: template, Seed: s.seed}),
-		workload.New(workload.Config{Client: s.clients, Namespace: "outage-3", Deployments: 2, Pause: 10 * time.Second, Template: real, Seed: s.seed}),
+		workload.New(workload.Config{Client: s.clients, Namespace: "outage-3", Deployments: 2, Pause: 10 * time.Second, Template: pinned, Seed: s.seed}),
 	}
 	for _, w := range s.work {
 		s.stopWork = append(s.stopWork, background(ctx, w.Run))

@@ -164,7 +164,7 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	}
 	if err != nil {
 		// The server answers no client that might not be the sender.
-		s.ignore("refused a malformed request over NATS", m.Subject, err)
+		s.ignore("request", m.Subject, err)
 		return nil
 	}
 	request, err := decodeRequest(f.head)
@@ -217,11 +217,12 @@ func (s *Server) address(caller string) string {
 	return s.Conn.PeerInbox(caller, peerToken, strconv.FormatUint(s.next, 36))
 }
 
-// ignore counts a message that cannot be handled, and logs it unless there are too many.
-func (s *Server) ignore(what, subject string, err error) {
+// ignore counts a message that cannot be handled, and logs it unless there are too many. kind is
+// what the message should have been.
+func (s *Server) ignore(kind, subject string, err error) {
 	s.metrics.malformed.Inc()
 	if held, open := s.malformed.Open(time.Now()); open {
-		s.Logger.Warn(what, "subject", subject, "err", err, "notLogged", held)
+		s.Logger.Warn("ignored a malformed message over NATS", "kind", kind, "subject", subject, "err", err, "notLogged", held)
 	}
 }
 
@@ -263,7 +264,7 @@ func (s *Server) beat(at string, m bus.Message) {
 	}
 	if err != nil || len(questions) == 0 {
 		if !m.NoResponders() {
-			s.ignore("ignored a malformed beat over NATS", m.Subject, err)
+			s.ignore("beat", m.Subject, err)
 		}
 		return
 	}

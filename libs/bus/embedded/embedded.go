@@ -251,10 +251,14 @@ type logger struct {
 	clients logsample.Gate
 }
 
-func (l *logger) Noticef(format string, v ...any) { l.log.Debug(text(format, v)) }
-func (l *logger) Warnf(format string, v ...any)   { l.log.Warn(text(format, v)) }
-func (l *logger) Debugf(format string, v ...any)  { l.log.Debug(text(format, v)) }
-func (l *logger) Tracef(format string, v ...any)  { l.log.Debug(text(format, v)) }
+func (l *logger) Noticef(format string, v ...any) { l.forward(slog.LevelDebug, text(format, v)) }
+func (l *logger) Warnf(format string, v ...any)   { l.forward(slog.LevelWarn, text(format, v)) }
+func (l *logger) Debugf(format string, v ...any)  { l.forward(slog.LevelDebug, text(format, v)) }
+func (l *logger) Tracef(format string, v ...any)  { l.forward(slog.LevelDebug, text(format, v)) }
+
+func (l *logger) forward(level slog.Level, message string, args ...any) {
+	l.log.Log(context.Background(), level, message, args...) //nolint:sloglint // nats-server wrote the message
+}
 
 // Errorf logs an error. Errors that any client can cause at will are rate-limited.
 func (l *logger) Errorf(format string, v ...any) {
@@ -266,10 +270,10 @@ func (l *logger) Errorf(format string, v ...any) {
 		}
 	}
 	if held > 0 {
-		l.log.Error(what, "notLogged", held)
+		l.forward(slog.LevelError, what, "notLogged", held)
 		return
 	}
-	l.log.Error(what)
+	l.forward(slog.LevelError, what)
 }
 
 // Fatalf is called when the server cannot start; unlike nats-server's own, it returns.

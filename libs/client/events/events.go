@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -61,7 +60,7 @@ func New(c client.Interface, component, host string) *Recorder {
 		table:  c.Table(),
 		source: corev1.EventSource{Component: component, Host: host},
 		queue:  make(chan *corev1.Event, queueLength),
-		logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		logger: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -42,7 +41,7 @@ func start(t *testing.T, c *reconcile.Controller[string]) (end func()) {
 	return end
 }
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // TestWhatFollows checks what follows each outcome of a reconcile, by the times of the calls (item
 // 152).

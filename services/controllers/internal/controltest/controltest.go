@@ -4,7 +4,6 @@ package controltest
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"sync"
 	"testing"
@@ -49,7 +48,7 @@ func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Obje
 	t.Helper()
 	table := scheme.New()
 	c := fake.New(table, objs...)
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	if testing.Verbose() {
 		logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}

@@ -85,7 +85,7 @@ func plane(t *testing.T, allow func(authorizationv1.SubjectAccessReviewSpec) (bo
 }
 
 func TestApproval(t *testing.T) {
-	const self, any = "Auto approving self kubelet client certificate after SubjectAccessReview.", "Auto approving kubelet client certificate after SubjectAccessReview."
+	const self, other = "Auto approving self kubelet client certificate after SubjectAccessReview.", "Auto approving kubelet client certificate after SubjectAccessReview."
 	usages := func(list ...certificatesv1.KeyUsage) func(*csr, *x509.CertificateRequest) {
 		return func(r *csr, _ *x509.CertificateRequest) { r.Spec.Usages = list }
 	}
@@ -95,11 +95,11 @@ func TestApproval(t *testing.T) {
 		message string
 		asked   []string
 	}{
-		"a new node":          {nil, []string{"nodeclient"}, any, []string{"nodeclient"}},
+		"a new node":          {nil, []string{"nodeclient"}, other, []string{"nodeclient"}},
 		"a node itself":       {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n1" }, []string{"selfnodeclient"}, self, []string{"selfnodeclient"}},
-		"itself, as any node": {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n1" }, []string{"nodeclient"}, any, []string{"selfnodeclient", "nodeclient"}},
+		"itself, as any node": {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n1" }, []string{"nodeclient"}, other, []string{"selfnodeclient", "nodeclient"}},
 		"another node":        {func(r *csr, _ *x509.CertificateRequest) { r.Spec.Username = "system:node:n2" }, []string{"selfnodeclient"}, "", []string{"nodeclient"}},
-		"RSA usages":          {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageDigitalSignature), []string{"nodeclient"}, any, []string{"nodeclient"}},
+		"RSA usages":          {usages(certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageDigitalSignature), []string{"nodeclient"}, other, []string{"nodeclient"}},
 		"another signer":      {func(r *csr, _ *x509.CertificateRequest) { r.Spec.SignerName = certificatesv1.KubeletServingSignerName }, []string{"nodeclient"}, "", nil},
 		"server usages":       {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},
 		"an extra usage":      {usages(certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth), []string{"nodeclient"}, "", nil},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -55,7 +54,7 @@ func start(t *testing.T, objs ...scheme.Object) *plane {
 	table := scheme.New()
 	p := &plane{api: fake.New(table, objs...), trace: trace.NewRecorder(100), metrics: prometheus.NewRegistry()}
 	p.pods, p.nodes = client.Of[*corev1.Pod](p.api), client.Of[*corev1.Node](p.api)
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	factory := informer.NewFactory(informer.FactoryConfig{Source: listwatch.New(p.api, quiet), Table: table, Logger: quiet})
 	loop := cycle.New(cycle.Config{
 		Client: p.api, Informers: factory, SchedulerName: corev1.DefaultSchedulerName, Events: p,

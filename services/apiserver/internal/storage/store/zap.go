@@ -47,7 +47,7 @@ func (b *zapBridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *z
 
 // Write forwards an entry.
 func (b *zapBridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	b.logger.Log(context.Background(), levelOf(entry.Level), "etcd's client: "+entry.Message, attributes(fields)...)
+	b.logger.Log(context.Background(), levelOf(entry.Level), "etcd's client: "+entry.Message, attributes(fields)...) //nolint:sloglint // etcd's client wrote the message
 	return nil
 }
 

@@ -238,8 +238,11 @@ func (r *reader) message(ctx context.Context, raw bus.Message) error {
 		r.Logger.Warn("discarded a watch message", "err", err)
 		return nil
 	}
-	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
+	switch m.GetType() {
+	case watchv1.Type_TYPE_PROGRESS:
 		return r.progress(ctx, m)
+	case watchv1.Type_TYPE_REMOVED: // The answer says whether that is so.
+		return r.ask(ctx, m.GetRevision())
 	}
 	if !view.Covers(m) {
 		return nil

@@ -70,18 +70,16 @@ func JSON(w io.Writer, table *scheme.Table) func(Record) error {
 }
 
 func objectOf(table *scheme.Table, m *watchv1.Message) (scheme.Object, error) {
-	for _, kind := range table.Kinds() {
-		if kind.GroupResource() != (schema.GroupResource{Group: m.GetGroup(), Resource: m.GetResource()}) || !kind.Stored() {
-			continue
-		}
-		object, err := table.DecodeStorage(kind, m.GetBody())
-		if err != nil {
-			return nil, err
-		}
-		object.SetResourceVersion(strconv.FormatInt(m.GetRevision(), 10))
-		return object, nil
+	kind := table.Stored(schema.GroupResource{Group: m.GetGroup(), Resource: m.GetResource()})
+	if kind == nil {
+		return nil, fmt.Errorf("the resource %s of group %q is unknown to this program", m.GetResource(), m.GetGroup())
 	}
-	return nil, fmt.Errorf("the resource %s of group %q is unknown to this program", m.GetResource(), m.GetGroup())
+	object, err := table.DecodeStorage(kind, m.GetBody())
+	if err != nil {
+		return nil, err
+	}
+	object.SetResourceVersion(strconv.FormatInt(m.GetRevision(), 10))
+	return object, nil
 }
 
 // Protobuf returns a function that writes each record's message in protobuf, preceded by its length

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/fence"
@@ -26,7 +27,7 @@ type HTTP struct {
 	config rest.Config
 
 	mu     sync.Mutex
-	groups map[schema.GroupVersion]*rest.RESTClient
+	groups map[served]*rest.RESTClient
 }
 
 // New returns a client of the apiserver that config names. It sends and accepts Kubernetes protobuf
@@ -48,7 +49,7 @@ func New(config *rest.Config, table *scheme.Table) (*HTTP, error) {
 		c.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	c.Wrap(func(rt http.RoundTripper) http.RoundTripper { return historian{rt} })
-	return &HTTP{table: table, config: *c, groups: map[schema.GroupVersion]*rest.RESTClient{}}, nil
+	return &HTTP{table: table, config: *c, groups: map[served]*rest.RESTClient{}}, nil
 }
 
 // Table returns the kinds that the client knows.
@@ -122,7 +123,7 @@ func (c *HTTP) Watch(ctx context.Context, call Call) (watch.Interface, error) {
 }
 
 func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
-	group, err := c.group(call.Kind.GroupVersion())
+	group, err := c.group(served{call.Kind.GroupVersion(), call.Kind.Custom})
 	if err != nil {
 		return nil, err
 	}
@@ -171,13 +172,22 @@ func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
 	return req, nil
 }
 
-func (c *HTTP) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
+// served is what a REST client serves: a group and version, of built-in or of custom kinds.
+type served struct {
+	schema.GroupVersion
+	custom bool
+}
+
+func (c *HTTP) group(of served) (*rest.RESTClient, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if client := c.groups[gv]; client != nil {
+	if client := c.groups[of]; client != nil {
 		return client, nil
 	}
-	config := rest.CopyConfig(&c.config)
+	config, gv := rest.CopyConfig(&c.config), of.GroupVersion
+	if of.custom {
+		config = dynamic.ConfigFor(config) // JSON, without Go types
+	}
 	config.GroupVersion = &gv
 	config.APIPath = "/apis"
 	if gv.Group == "" {
@@ -187,6 +197,6 @@ func (c *HTTP) group(gv schema.GroupVersion) (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating an API client for %s: %w", gv, err)
 	}
-	c.groups[gv] = client
+	c.groups[of] = client
 	return client, nil
 }

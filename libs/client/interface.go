@@ -59,8 +59,12 @@ type Call struct {
 func (c Call) Writes() bool { return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch" }
 
 // Of returns the typed client of the kind whose Go type is T. It panics if T is not served.
-func Of[T scheme.Object](c Interface) Resource[T] {
-	return Resource[T]{client: c, kind: scheme.For[T](c.Table())}
+func Of[T scheme.Object](c Interface) Resource[T] { return OfKind[T](c, scheme.For[T](c.Table())) }
+
+// OfKind returns the client of a kind whose objects are Ts. Those of a custom kind are
+// *unstructured.Unstructured.
+func OfKind[T scheme.Object](c Interface, kind *scheme.Kind) Resource[T] {
+	return Resource[T]{client: c, kind: kind}
 }
 
 // Resource reads and writes the objects of one kind. The namespace of a cluster-scoped kind is the

@@ -26,7 +26,7 @@ func (v View) Message(subject string, data []byte) (*watchv1.Message, error) {
 	}
 	switch m.GetType() {
 	case watchv1.Type_TYPE_GAP: // Only readers of the log use it.
-	case watchv1.Type_TYPE_PROGRESS:
+	case watchv1.Type_TYPE_PROGRESS, watchv1.Type_TYPE_REMOVED:
 		if subject != bus.ProgressSubject(v.Group, v.Resource) {
 			return nil, fmt.Errorf("reading a watch message at %s: progress does not belong there", subject)
 		}
@@ -47,7 +47,7 @@ func (v View) Check(m *watchv1.Message) error {
 		return errors.New("it has no history or no revision")
 	}
 	switch m.GetType() {
-	case watchv1.Type_TYPE_GAP, watchv1.Type_TYPE_PROGRESS:
+	case watchv1.Type_TYPE_GAP, watchv1.Type_TYPE_PROGRESS, watchv1.Type_TYPE_REMOVED:
 		return nil
 	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED, watchv1.Type_TYPE_LEFT:
 	default:

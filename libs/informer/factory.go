@@ -77,9 +77,15 @@ func For[T Object](f *Factory) SharedInformer[T] { return ForView[T](f, View{}) 
 // ForView returns the factory's informer of one view of the resource of T; the informer lasts until
 // the factory ends. An informer first requested after Run has begun is started at once.
 func ForView[T Object](f *Factory, view View) SharedInformer[T] {
+	return ForKind[T](f, scheme.For[T](f.cfg.Table), view)
+}
+
+// ForKind is ForView for a kind of the factory's table whose objects are Ts. Those of a custom kind
+// are *unstructured.Unstructured.
+func ForKind[T Object](f *Factory, kind *scheme.Kind, view View) SharedInformer[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m, informer := memberFor[T](f, view)
+	m, informer := memberFor[T](f, viewKey{kind: kind, view: view})
 	m.kept = true
 	return informer
 }
@@ -90,20 +96,20 @@ func ForView[T Object](f *Factory, view View) SharedInformer[T] {
 func Acquire[T Object](f *Factory, view View) (informer SharedInformer[T], release func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m, informer := memberFor[T](f, view)
+	key := viewKey{kind: scheme.For[T](f.cfg.Table), view: view}
+	m, informer := memberFor[T](f, key)
 	m.users++
-	return informer, sync.OnceFunc(func() { f.release(viewKey{kind: scheme.For[T](f.cfg.Table), view: view}, m) })
+	return informer, sync.OnceFunc(func() { f.release(key, m) })
 }
 
 // memberFor finds or creates an informer. The caller holds the lock.
-func memberFor[T Object](f *Factory, view View) (*member, SharedInformer[T]) {
-	key := viewKey{kind: scheme.For[T](f.cfg.Table), view: view}
+func memberFor[T Object](f *Factory, key viewKey) (*member, SharedInformer[T]) {
 	if m := f.informers[key]; m != nil {
 		if existing, ok := m.informer.(*shared[T]); ok {
 			return m, existing
 		}
 	}
-	s := newShared[T](f.cfg, f.metrics, view)
+	s := newShared[T](f.cfg, f.metrics, key.kind, key.view)
 	m := &member{informer: s}
 	f.informers[key] = m
 	f.fresh = append(f.fresh, m)

@@ -70,11 +70,10 @@ type Config struct {
 // NewSharedInformer creates an informer of one view of the kind of T. It does nothing until Run. It
 // panics if T is not in the table.
 func NewSharedInformer[T Object](cfg Config, view View) SharedInformer[T] {
-	return newShared[T](cfg, metrics.New(cfg.Registerer), view)
+	return newShared[T](cfg, metrics.New(cfg.Registerer), scheme.For[T](cfg.Table), view)
 }
 
-func newShared[T Object](cfg Config, m *metrics.Metrics, view View) *shared[T] {
-	kind := scheme.For[T](cfg.Table)
+func newShared[T Object](cfg Config, m *metrics.Metrics, kind *scheme.Kind, view View) *shared[T] {
 	logger := cfg.Logger
 	if logger == nil {
 		logger = slog.Default()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -20,7 +21,7 @@ type Object interface {
 // without scopes.
 const Unscoped = "~"
 
-// Kind is one served kind: a row of the table.
+// Kind is one served kind.
 type Kind struct {
 	// GroupVersionKind names the kind.
 	schema.GroupVersionKind
@@ -36,6 +37,9 @@ type Kind struct {
 	Namespaced bool
 	// Subresources are the names served below an object, for example "status".
 	Subresources []string
+	// Custom kinds have no Go type: their objects are *unstructured.Unstructured, and etcd and watch
+	// messages hold them as JSON. A kind that is made outside this package must be Custom.
+	Custom bool
 	// Virtual kinds are not stored: creating one (a review) returns its answer. They have no list,
 	// unless they are Observed.
 	Virtual bool
@@ -62,26 +66,39 @@ type Kind struct {
 
 // New returns an empty object of the kind with its group, version and kind set.
 func (k *Kind) New() Object {
+	if k.Custom {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(k.GroupVersionKind)
+		return obj
+	}
 	obj := k.newObject()
 	obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 	return obj
 }
 
 // Holds reports whether obj is of the kind: of its Go type, and of its group, version and kind if
-// obj has those set. Two kinds may share a Go type.
+// obj has those set. Two kinds may share a Go type. An object of a custom kind must have them set.
 func (k *Kind) Holds(obj Object) bool {
-	if obj == nil || reflect.TypeOf(obj) != reflect.TypeOf(k.newObject()) {
+	if obj == nil {
 		return false
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	return gvk.Empty() || gvk == k.GroupVersionKind
+	if _, loose := obj.(*unstructured.Unstructured); loose || k.Custom {
+		return loose && k.Custom && gvk == k.GroupVersionKind
+	}
+	return reflect.TypeOf(obj) == reflect.TypeOf(k.newObject()) && (gvk.Empty() || gvk == k.GroupVersionKind)
 }
 
 // NewList returns an empty list of the kind with its group, version and kind set; nil for virtual
 // kinds without a list.
 func (k *Kind) NewList() runtime.Object {
-	if k.newList == nil {
+	if k.Virtual && !k.Observed {
 		return nil
+	}
+	if k.Custom {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(k.ListKind())
+		return list
 	}
 	list := k.newList()
 	list.GetObjectKind().SetGroupVersionKind(k.ListKind())

@@ -1,22 +1,27 @@
 package scheme
 
 import (
+	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestKindsMayShareAGoType: two kinds may share a Go type; the group, version and kind of an object
 // then decide.
 func TestKindsMayShareAGoType(t *testing.T) {
-	table := &Table{byGVK: map[schema.GroupVersionKind]*Kind{}}
+	table := New()
 	kind := func(name string) *Kind {
 		k := &Kind{
 			GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: name},
-			newObject:        func() Object { return &unstructured.Unstructured{} },
+			Resource:         strings.ToLower(name) + "s", StoragePrefix: "example.org/" + name,
+			newObject: func() Object { return &corev1.ConfigMap{} }, newList: func() runtime.Object { return &corev1.ConfigMapList{} },
 		}
-		table.byGVK[k.GroupVersionKind] = k
+		if err := table.Install(k); err != nil {
+			t.Fatal(err)
+		}
 		return k
 	}
 	cat, dog := kind("Cat"), kind("Dog")

@@ -6,11 +6,14 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// EncodeStorage returns the bytes of obj in etcd and in watch messages: Kubernetes' protobuf
-// envelope ("k8s\x00", then the kind, then the object), exactly as kube-apiserver writes it. The
-// storage kind replaces the object's own group, version and kind.
+// EncodeStorage returns the bytes of obj in etcd and in watch messages, exactly as kube-apiserver
+// writes them: Kubernetes' protobuf envelope ("k8s\x00", then the kind, then the object), or JSON for
+// a custom kind. The storage kind replaces the object's own group, version and kind.
 func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 	old := obj.GetObjectKind().GroupVersionKind()
 	if old != kind.Storage {
@@ -21,8 +24,12 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 		obj = copied
 		obj.GetObjectKind().SetGroupVersionKind(kind.Storage)
 	}
+	encoder := runtime.Encoder(t.protobuf)
+	if kind.Custom {
+		encoder = unstructured.UnstructuredJSONScheme
+	}
 	var buf bytes.Buffer
-	if err := t.protobuf.Encode(obj, &buf); err != nil {
+	if err := encoder.Encode(obj, &buf); err != nil {
 		return nil, fmt.Errorf("encoding %s %s/%s: %w", kind.Storage.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return buf.Bytes(), nil
@@ -33,6 +40,9 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 // is, empty.
 func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	decoder := t.codecs.UniversalDeserializer()
+	if kind.Custom {
+		decoder = unstructured.UnstructuredJSONScheme
+	}
 	obj, gvk, err := decoder.Decode(data, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("decoding a stored %s of %d bytes: %w", kind.Storage.Kind, len(data), err)
@@ -58,7 +68,10 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object))
 	defer obj.SetResourceVersion(version)
 	encodable, ok := obj.(message)
 	if !ok {
-		fill(obj)
+		was := obj.DeepCopyObject()
+		if fill(obj); equality.Semantic.DeepEqual(was, obj) {
+			return data, nil
+		}
 		return t.EncodeStorage(kind, obj)
 	}
 	was := Plain(data, obj)
@@ -88,7 +101,7 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object))
 	return t.EncodeStorage(kind, obj)
 }
 
-// message is what all API types implement.
+// message is what all API types with a Go type implement.
 type message interface {
 	Size() int
 	MarshalToSizedBuffer(data []byte) (int, error)

@@ -2,8 +2,11 @@ package scheme
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +28,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,21 +37,55 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Table is the set of served kinds with their shared codecs. It never changes after New and is safe
+// ErrRemoved reports that a kind is no longer served. It is Kubernetes' 404 for such a path.
+var ErrRemoved error = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+	Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+}}
+
+// Table is the set of served kinds with their shared codecs. Kinds can be installed and removed at
+// any time: each of them is either built in, with a Go type, or custom, without one. A Table is safe
 // for concurrent use.
 type Table struct {
-	kinds    []*Kind
-	byGVK    map[schema.GroupVersionKind]*Kind
-	byGVR    map[schema.GroupVersionResource]*Kind
-	byType   map[reflect.Type]*Kind
 	scheme   *runtime.Scheme
 	codecs   serializer.CodecFactory
 	params   runtime.ParameterCodec
 	protobuf runtime.Serializer
 	scratch  sync.Pool // of *[]byte, for Complete
+
+	mu    sync.Mutex // held while known is replaced
+	known atomic.Pointer[index]
 }
 
-// New builds the table of all served kinds.
+// index is an immutable state of a table.
+type index struct {
+	kinds      []*Kind
+	byGVK      map[schema.GroupVersionKind]*Kind
+	byGVR      map[schema.GroupVersionResource]*Kind
+	byType     map[reflect.Type]*Kind         // without custom kinds
+	byResource map[schema.GroupResource]*Kind // stored kinds only
+	changed    chan struct{}                  // closed when another state replaces this one
+}
+
+func newIndex(kinds []*Kind) *index {
+	i := &index{
+		kinds: kinds, byGVK: map[schema.GroupVersionKind]*Kind{}, byGVR: map[schema.GroupVersionResource]*Kind{},
+		byType: map[reflect.Type]*Kind{}, byResource: map[schema.GroupResource]*Kind{}, changed: make(chan struct{}),
+	}
+	for _, kind := range kinds {
+		i.byGVK[kind.GroupVersionKind] = kind
+		i.byGVR[kind.GroupVersionResource()] = kind
+		if !kind.Custom {
+			i.byType[reflect.TypeOf(kind.newObject())] = kind
+		}
+		if kind.Stored() {
+			i.byResource[kind.GroupResource()] = kind
+		}
+	}
+	return i
+}
+
+// New builds a table of all built-in kinds.
 func New() *Table {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
@@ -65,57 +103,126 @@ func New() *Table {
 		}
 	}
 	t := &Table{
-		byGVK:    map[schema.GroupVersionKind]*Kind{},
-		byGVR:    map[schema.GroupVersionResource]*Kind{},
-		byType:   map[reflect.Type]*Kind{},
 		scheme:   s,
 		codecs:   serializer.NewCodecFactory(s),
 		params:   runtime.NewParameterCodec(s),
 		protobuf: protobuf.NewSerializer(s, s),
 	}
 	ignored := notActedOn()
+	var kinds []*Kind
 	for _, row := range rows() {
 		row.NotActedOn = ignored[row.Kind+"."+row.Group]
 		if row.Storage.Empty() {
 			row.Storage = row.GroupVersionKind
 		}
-		kind := &row
-		t.kinds = append(t.kinds, kind)
-		t.byGVK[kind.GroupVersionKind] = kind
-		t.byGVR[kind.GroupVersionResource()] = kind
-		t.byType[reflect.TypeOf(kind.newObject())] = kind
+		kinds = append(kinds, &row)
 	}
+	t.known.Store(newIndex(kinds))
 	return t
 }
 
-// Kinds returns the rows in table order. The slice and the rows are shared: do not change them.
-func (t *Table) Kinds() []*Kind { return t.kinds }
+// Install adds kinds, all at once or, on an error, none. The table takes ownership of them. A kind
+// without Storage is stored as itself. It is an error if the table has a kind of the same group,
+// version and kind or resource, if a name is missing, or if a kind is stored as one that is not
+// there.
+func (t *Table) Install(kinds ...*Kind) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.known.Load()
+	all := slices.Concat(old.kinds, kinds)
+	for _, kind := range kinds {
+		if kind.Storage.Empty() {
+			kind.Storage = kind.GroupVersionKind
+		}
+		if !kind.Custom && kind.newObject == nil {
+			return fmt.Errorf("installing the kind %s: it has no Go type and is not custom", kind.GroupVersionKind)
+		}
+		if kind.Version == "" || kind.Kind == "" || kind.Resource == "" || !kind.Virtual && kind.StoragePrefix == "" {
+			return fmt.Errorf("installing the kind %s: version, kind, resource and storage prefix must be set", kind.GroupVersionKind)
+		}
+		if old.byGVK[kind.GroupVersionKind] != nil || old.byGVR[kind.GroupVersionResource()] != nil {
+			return fmt.Errorf("installing the kind %s (%s): the table has it already", kind.GroupVersionKind, kind.Resource)
+		}
+	}
+	next := newIndex(all)
+	if len(next.byGVK) != len(all) || len(next.byGVR) != len(all) {
+		return fmt.Errorf("installing %d kinds: two of them are the same", len(kinds))
+	}
+	for _, kind := range kinds {
+		if stored := next.byGVK[kind.Storage]; stored == nil || !kind.Virtual && !stored.Stored() {
+			return fmt.Errorf("installing the kind %s: it is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
+		}
+	}
+	t.replace(old, next)
+	return nil
+}
 
-// Kind returns the row of a group, version and kind; nil if it is not served.
-func (t *Table) Kind(gvk schema.GroupVersionKind) *Kind { return t.byGVK[gvk] }
+// Remove removes a kind, and every kind that is stored as it. It reports whether the table had the
+// kind.
+func (t *Table) Remove(gvk schema.GroupVersionKind) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.known.Load()
+	if old.byGVK[gvk] == nil {
+		return false
+	}
+	t.replace(old, newIndex(slices.DeleteFunc(slices.Clone(old.kinds), func(kind *Kind) bool {
+		return kind.GroupVersionKind == gvk || !kind.Virtual && kind.Storage == gvk
+	})))
+	return true
+}
 
-// Resource returns the row of a group, version and resource; nil if it is not served.
-func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind { return t.byGVR[gvr] }
+func (t *Table) replace(old, next *index) {
+	t.known.Store(next)
+	close(old.changed)
+}
 
-// KindOf returns the row of obj's group, version and kind, or of its Go type if obj has none set;
+// Kinds returns the served kinds: the built-in ones in the order of discovery, then the others in
+// the order of their installation. The slice and the kinds are shared: do not change them.
+func (t *Table) Kinds() []*Kind { return t.known.Load().kinds }
+
+// Follow returns the served kinds, as Kinds does, and a channel that is closed when they change. A
+// subscriber calls Follow again then. It sees the latest state, and maybe not each one before.
+func (t *Table) Follow() (kinds []*Kind, changed <-chan struct{}) {
+	known := t.known.Load()
+	return known.kinds, known.changed
+}
+
+// Serves reports whether the table has the very kind: it was not removed, nor replaced by another
+// one of the same name.
+func (t *Table) Serves(kind *Kind) bool { return t.Kind(kind.GroupVersionKind) == kind }
+
+// Kind returns the kind of a group, version and kind; nil if it is not served.
+func (t *Table) Kind(gvk schema.GroupVersionKind) *Kind { return t.known.Load().byGVK[gvk] }
+
+// Resource returns the kind of a group, version and resource; nil if it is not served.
+func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind { return t.known.Load().byGVR[gvr] }
+
+// Stored returns the stored kind of a resource, as watch messages name it; nil if there is none.
+func (t *Table) Stored(resource schema.GroupResource) *Kind {
+	return t.known.Load().byResource[resource]
+}
+
+// KindOf returns the kind of obj's group, version and kind, or of its Go type if obj has none set;
 // nil if it is not served.
 func (t *Table) KindOf(obj Object) *Kind {
 	if obj == nil {
 		return nil
 	}
+	known := t.known.Load()
 	if gvk := obj.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
-		if kind := t.byGVK[gvk]; kind != nil && kind.Holds(obj) {
+		if kind := known.byGVK[gvk]; kind != nil && kind.Holds(obj) {
 			return kind
 		}
 		return nil
 	}
-	return t.byType[reflect.TypeOf(obj)]
+	return known.byType[reflect.TypeOf(obj)]
 }
 
 // For returns the row of the Go type T. It panics if there is none, since a program that uses a
 // type outside the table cannot work.
 func For[T Object](t *Table) *Kind {
-	kind := t.byType[reflect.TypeFor[T]()]
+	kind := t.known.Load().byType[reflect.TypeFor[T]()]
 	if kind == nil {
 		panic(fmt.Sprintf("scheme: %v is not a served kind", reflect.TypeFor[T]()))
 	}

@@ -6,6 +6,13 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
 // serviceCIDRs returns the ranges of service addresses, the default one first.
@@ -25,6 +32,19 @@ func (c Config) serviceCIDRs() ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("the ranges of service addresses, %s and %s, must be of different IP families", ranges[0], ranges[1])
 	}
 	return ranges, nil
+}
+
+// catalog returns the catalog of the built-in kinds.
+func (c Config) catalog() (*kinds.Catalog, error) {
+	ranges, err := c.serviceCIDRs()
+	if err != nil {
+		return nil, err
+	}
+	var families []corev1.IPFamily
+	for _, prefix := range ranges {
+		families = append(families, dualstack.FamilyOf(prefix.Addr().String()))
+	}
+	return strategy.Catalog(scheme.New(), families...)
 }
 
 // hosts returns the names and addresses for the serving certificate.

@@ -24,6 +24,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
 	"github.com/garboard/garboard/services/apiserver/internal/http/filters"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // Defaults of Config.
@@ -74,6 +75,9 @@ type Config struct {
 	// EnableAdmissionPlugins and DisableAdmissionPlugins name, as Kubernetes does, admission
 	// plugins to run, or not to run, against the default.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// Catalog is the set of kinds to serve, which may change while the server runs; all built-in
+	// kinds if nil. It belongs to this server alone.
+	Catalog *kinds.Catalog
 	// EtcdServers are etcd's client URLs; at least one.
 	EtcdServers []string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files for TLS to etcd; empty for none.
@@ -204,6 +208,10 @@ func (c Config) complete() (Config, error) {
 	}
 	if err := errors.Join(c.Authentication.complete(), c.Audit.complete(), c.Log.complete(), c.Window.complete()); err != nil {
 		errs = append(errs, err)
+	}
+	if c.Catalog == nil {
+		catalog, err := c.catalog()
+		c.Catalog, errs = catalog, append(errs, err)
 	}
 	if c.MaxReads == 0 {
 		c.MaxReads = DefaultMaxReads

@@ -7,7 +7,6 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -32,7 +31,7 @@ func (s *Server) storeConfig() (store.Config, error) {
 		Servers: s.cfg.EtcdServers, CAFile: s.cfg.EtcdCAFile, CertFile: s.cfg.EtcdCertFile, KeyFile: s.cfg.EtcdKeyFile,
 		Prefix: s.cfg.EtcdPrefix, EventTTL: s.cfg.EventTTL, Overrides: overrides,
 		Table: s.table, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
-		Defaults: strategy.Defaults(),
+		Defaults: s.cfg.Catalog.Defaults,
 	}, err
 }
 
@@ -41,19 +40,23 @@ func (s *Server) storeConfig() (store.Config, error) {
 func (c LogConfig) parts(main *store.Store, table *scheme.Table, conn *bus.Conn) []publish.Part {
 	var all []publish.Part
 	for _, cluster := range main.Clusters() {
-		part := publish.Part{Name: cluster.Cluster(), Truth: cluster}
-		var subjects []string
-		for _, kind := range table.Kinds() {
-			if kind.Stored() && main.Of(kind) == cluster {
-				part.Kinds = append(part.Kinds, kind)
-				subjects = append(subjects, bus.ResourceSubject(kind.Group, kind.Resource))
+		holds := func(kind *scheme.Kind) bool { return main.Of(kind) == cluster }
+		subjects := func() []string {
+			if len(main.Clusters()) == 1 {
+				return []string{bus.AllWatchSubjects()}
 			}
+			var found []string
+			for _, kind := range table.Kinds() {
+				if kind.Stored() && holds(kind) {
+					found = append(found, bus.ResourceSubject(kind.Group, kind.Resource))
+				}
+			}
+			return found
 		}
-		if cluster == main && len(main.Clusters()) == 1 {
-			subjects = []string{bus.AllWatchSubjects()}
-		}
-		part.OpenLog = publish.JetStream(conn, streamOf(main, cluster), subjects, c.MaxAge, c.MaxBytes, c.Replicas)
-		all = append(all, part)
+		all = append(all, publish.Part{
+			Name: cluster.Cluster(), Truth: cluster, Holds: holds,
+			OpenLog: publish.JetStream(conn, streamOf(main, cluster), subjects, c.MaxAge, c.MaxBytes, c.Replicas),
+		})
 	}
 	return all
 }

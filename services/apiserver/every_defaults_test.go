@@ -24,7 +24,7 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 	following := newFollowing(t)
 	defer following.end()
 	lacking := map[string]string{}
-	defaults := strategy.Defaults()
+	defaults := strategy.All()
 	var last *every
 	forEvery(t, func(e *every) {
 		if !e.kind.Stored() {
@@ -34,7 +34,7 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 		arrives := following.follow(e)
 		version := e.read(e.do(http.MethodGet, e.collection(), asJSON, asJSON, "")).GetResourceVersion()
 		for n := 1; n <= 2; n++ {
-			name, value, filled := e.bare(n, defaults[e.kind.GroupVersionKind])
+			name, value, filled := e.bare(n, defaults[e.kind.GroupVersionKind].Default)
 			key := "/registry/" + e.kind.Key(e.namespace, name)
 			e.etcd.Put(e.T, map[string]string{key: value})
 			arrives(name)

@@ -80,7 +80,7 @@ func (p *plane) runBus(ctx context.Context) error {
 	close(p.reached)
 	p.measureLogs(conn)
 	publisher := publish.New(publish.Config{
-		Parts: p.cfg.Log.parts(p.store, p.table, conn), Feeds: p.feeds, Bus: conn, Peers: conn,
+		Parts: p.cfg.Log.parts(p.store, p.table, conn), Table: p.table, Feeds: p.feeds, Bus: conn, Peers: conn,
 		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
 	})
 	answers := respond.Config{

@@ -95,16 +95,10 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 	if err != nil {
 		return nil, err
 	}
-	groups, err := discovery.New(p.table, answers, discovery.Addresses{
+	groups := discovery.New(p.table, answers, discovery.Addresses{
 		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 	})
-	if err != nil {
-		return nil, err
-	}
-	schemas, err := openapi.New(p.table, routes.APIVersion())
-	if err != nil {
-		return nil, err
-	}
+	schemas := openapi.New(p.table, routes.APIVersion())
 	get := func(handler http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -35,7 +35,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, table: scheme.New(), ready: make(chan struct{})}, nil
+	return &Server{cfg: cfg, table: cfg.Catalog.Table(), ready: make(chan struct{})}, nil
 }
 
 // Ready waits until the server serves requests.
@@ -99,7 +99,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	plane.registry, err = registry.New(registry.Config{
-		Table: s.table, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
+		Catalog: s.cfg.Catalog, Store: st, Feeds: plane.feeds, Logger: s.cfg.Logger,
 		ServiceCIDRs: ranges, Advertise: address,
 		Authorizer: plane.access.authorizer, Admission: []admission.Plugin{plane.access.escalation()},
 		EnableAdmission: s.cfg.EnableAdmissionPlugins, DisableAdmission: s.cfg.DisableAdmissionPlugins,

@@ -13,7 +13,7 @@ const clientGo = "k8s.io/client-go/"
 // act as its users.
 var clientGoRooms = map[string][]string{
 	// The client is configured by a rest.Config, which is what a kubeconfig loads into.
-	"libs/client":        {"rest", "tools/clientcmd", "tools/clientcmd/api"},
+	"libs/client":        {"dynamic", "rest", "tools/clientcmd", "tools/clientcmd/api"}, // dynamic for its serializer
 	"libs/client/events": {"tools/record", "tools/reference"},
 	"libs/pki":           {"tools/clientcmd/api/v1"},
 	// The adapter provides client-go programs with their own rest.Config.

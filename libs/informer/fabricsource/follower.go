@@ -256,9 +256,13 @@ func (f *follower) message(m bus.Message) {
 		f.logger.Warn("cannot read the object in a watch message; asking for it", "err", e.fault)
 	}
 	f.do(func(now time.Time) {
-		if e.progress {
+		switch {
+		case e.removed:
+			f.logger.Warn("the resource is no longer served; asking whether that is so")
+			f.machine.disturbed(now)
+		case e.progress:
 			f.machine.progress(now, e.history, e.prev, e.revision, e.start)
-		} else {
+		default:
 			f.machine.change(now, e.statement, e.omitted)
 		}
 	})
@@ -338,6 +342,7 @@ func (f *follower) receive(ctx context.Context, now time.Time, a answer) {
 	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
 		f.logger.Warn("the bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
 		m.refused(now)
+		m.unserved = a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND
 	default:
 		f.count.discarded("faulty answer")
 		m.failed(now)

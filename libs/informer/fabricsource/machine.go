@@ -45,6 +45,7 @@ type machine struct {
 	// confirmed yet that it still holds.
 	refreshes, refreshed uint64
 	unconfirmed          bool
+	unserved             bool // An apiserver answered that it does not serve the resource.
 
 	schedule
 }
@@ -157,6 +158,10 @@ func (m *machine) change(now time.Time, s statement, omitted bool) {
 // publisher's window (I3).
 func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
 	m.noteHistory(now, h, false)
+	if m.unserved {
+		m.unserved = false // I9: it is served again, or elsewhere.
+		m.disturbed(now)
+	}
 	if m.synced && h.compare(m.history) < 0 {
 		return
 	}

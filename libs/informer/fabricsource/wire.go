@@ -26,6 +26,8 @@ type event struct {
 	statement
 	// progress marks a progress message: last is prev, seen is revision.
 	progress bool
+	// removed marks the message that the resource is no longer served.
+	removed bool
 	// start is the start of the publisher's window, in a progress message.
 	start int64
 	// omitted means that the change itself is not known.
@@ -46,6 +48,10 @@ func (r reader) message(subject string, data []byte) (event, error) {
 	e := event{statement: statement{history: historyOf(m.GetHistory()), revision: m.GetRevision(), size: len(data)}}
 	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
 		e.progress, e.prev, e.start = true, m.GetPrevAll(), m.GetWindowStart()
+		return e, nil
+	}
+	if m.GetType() == watchv1.Type_TYPE_REMOVED {
+		e.removed = true
 		return e, nil
 	}
 	if !view.Covers(m) {

@@ -41,6 +41,8 @@ const (
 	Type_TYPE_PROGRESS Type = 4
 	// The log has a gap before this message; only readers of the log use it.
 	Type_TYPE_GAP Type = 5
+	// The resource is no longer served. A hint at the subject of progress: informers ask.
+	Type_TYPE_REMOVED Type = 6
 )
 
 // Enum value maps for Type.
@@ -52,6 +54,7 @@ var (
 		3: "TYPE_LEFT",
 		4: "TYPE_PROGRESS",
 		5: "TYPE_GAP",
+		6: "TYPE_REMOVED",
 	}
 	Type_value = map[string]int32{
 		"TYPE_UNSPECIFIED": 0,
@@ -60,6 +63,7 @@ var (
 		"TYPE_LEFT":        3,
 		"TYPE_PROGRESS":    4,
 		"TYPE_GAP":         5,
+		"TYPE_REMOVED":     6,
 	}
 )
 
@@ -879,14 +883,15 @@ const file_watch_v1_watch_proto_rawDesc = "" +
 	"\x04prev\x18\x06 \x01(\x03R\x04prev\x12\x1a\n" +
 	"\brevision\x18\a \x01(\x03R\brevision\x122\n" +
 	"\aentries\x18\b \x03(\v2\x18.garboard.watch.v1.EntryR\aentries\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason*l\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason*~\n" +
 	"\x04Type\x12\x14\n" +
 	"\x10TYPE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bTYPE_PUT\x10\x01\x12\x10\n" +
 	"\fTYPE_DELETED\x10\x02\x12\r\n" +
 	"\tTYPE_LEFT\x10\x03\x12\x11\n" +
 	"\rTYPE_PROGRESS\x10\x04\x12\f\n" +
-	"\bTYPE_GAP\x10\x05*Y\n" +
+	"\bTYPE_GAP\x10\x05\x12\x10\n" +
+	"\fTYPE_REMOVED\x10\x06*Y\n" +
 	"\bEncoding\x12\x18\n" +
 	"\x14ENCODING_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cENCODING_KUBERNETES_PROTOBUF\x10\x01\x12\x11\n" +

@@ -38,7 +38,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, body []byte, status bool) {
 		before := objects[int(which)%len(objects)]
 		kind := w.table.KindOf(before)
-		parsed, err := patcher.Parse("application/apply-patch+yaml", body, "Ignore")
+		parsed, err := patcher.Parse(kind, "application/apply-patch+yaml", body, "Ignore")
 		var answer apierrors.APIStatus
 		if err != nil {
 			if !errors.As(err, &answer) {

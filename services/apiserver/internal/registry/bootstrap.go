@@ -81,7 +81,7 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := builtin.Ensure(ctx, r.config.Table, r.config.Store, r.ensure); err != nil {
+	if err := builtin.Ensure(ctx, r.table, r.config.Store, r.ensure); err != nil {
 		return err
 	}
 	if err := r.ensureRange(ctx); err != nil {
@@ -128,7 +128,7 @@ func (r *Registry) advertisedPort() uint16 {
 
 // ensure creates an object unless it exists.
 func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
-	resource := r.resources[r.config.Table.KindOf(obj)]
+	resource := r.Resource(r.table.KindOf(obj))
 	_, err := r.config.Store.Get(ctx, resource.stored, obj.GetNamespace(), obj.GetName())
 	if apierrors.IsNotFound(err) {
 		_, err = resource.Create(ctx, obj.GetNamespace(), obj, metav1.CreateOptions{FieldManager: ownWriter})
@@ -142,7 +142,7 @@ func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
 // repair compares what is recorded as taken with what services hold.
 func (r *Registry) repair(ctx context.Context, leaked allocate.Leaked) error {
 	return r.services.Repair(ctx, leaked, func(ctx context.Context) ([]*corev1.Service, error) {
-		page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.config.Table), store.ListOptions{})
+		page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.table), store.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("listing services: %w", err)
 		}

@@ -4,11 +4,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -28,15 +27,13 @@ func (r *Resource) storable(obj scheme.Object) scheme.Object {
 	return r.strategy.ToStored(obj)
 }
 
-// conversions returns the conversions of the kinds that are stored as another kind.
-func conversions(strategies map[schema.GroupVersionKind]*strategy.Strategy) map[schema.GroupVersionKind]managedfields.Conversion {
-	found := map[schema.GroupVersionKind]managedfields.Conversion{}
-	for gvk, s := range strategies {
-		if s.ToStored != nil {
-			found[gvk] = managedfields.Conversion{ToStored: s.ToStored, FromStored: s.FromStored}
-		}
+// conversion returns the conversion of a kind that is stored as another kind.
+func (r *Registry) conversion(kind *scheme.Kind) managedfields.Conversion {
+	definition := r.config.Catalog.Of(kind)
+	if definition == nil {
+		return managedfields.Conversion{}
 	}
-	return found
+	return managedfields.Conversion{ToStored: definition.ToStored, FromStored: definition.FromStored}
 }
 
 func deepCopy(obj scheme.Object) (scheme.Object, error) {
@@ -51,6 +48,9 @@ func deepCopy(obj scheme.Object) (scheme.Object, error) {
 // to.
 func listOf(kind *scheme.Kind, objs []scheme.Object) (runtime.Object, error) {
 	list := kind.NewList()
+	if kind.Custom {
+		return customList(list, objs)
+	}
 	items := make([]runtime.Object, len(objs))
 	for i, obj := range objs {
 		items[i] = obj
@@ -59,4 +59,21 @@ func listOf(kind *scheme.Kind, objs []scheme.Object) (runtime.Object, error) {
 		return nil, fmt.Errorf("building a list of %s: %w", kind.Resource, err)
 	}
 	return list, nil
+}
+
+// customList fills the list of a custom kind. Its items share what objs hold.
+func customList(list runtime.Object, objs []scheme.Object) (runtime.Object, error) {
+	filled, ok := list.(*unstructured.UnstructuredList)
+	if !ok {
+		return nil, fmt.Errorf("building a list: it is a %T", list)
+	}
+	filled.Items = make([]unstructured.Unstructured, 0, len(objs))
+	for _, obj := range objs {
+		item, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return nil, fmt.Errorf("building a list of custom objects: an item is a %T", obj)
+		}
+		filled.Items = append(filled.Items, *item)
+	}
+	return filled, nil
 }

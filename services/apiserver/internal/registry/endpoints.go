@@ -19,7 +19,7 @@ func (r *Registry) forgetEndpoints(ctx context.Context, gone scheme.Object) {
 	if !ok {
 		return
 	}
-	endpoints := r.resources[r.config.Table.Kind(corev1.SchemeGroupVersion.WithKind("Endpoints"))]
+	endpoints := r.Resource(r.table.Kind(corev1.SchemeGroupVersion.WithKind("Endpoints")))
 	if endpoints == nil {
 		return
 	}

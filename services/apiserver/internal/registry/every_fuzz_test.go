@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
 // immutable returns the fields that no update of the samples may change, by kind. Fields that may
@@ -62,7 +63,7 @@ func FuzzEveryPatch(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	strategies, fixed := strategy.All(), immutable()
+	fixed := immutable()
 	var objects []scheme.Object
 	for _, kind := range w.table.Kinds() {
 		if kind.Virtual {
@@ -85,8 +86,9 @@ func FuzzEveryPatch(f *testing.F) {
 		}
 		objects = append(objects, created)
 	}
+	pods := scheme.For[*corev1.Pod](w.table)
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
-		parsed, err := patcher.Parse(patch.Types()[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
+		parsed, err := patcher.Parse(pods, patch.Types(pods)[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}
@@ -97,7 +99,7 @@ func FuzzEveryPatch(f *testing.F) {
 		}
 		kind := w.table.KindOf(object)
 		checkKept(t, body, before, after)
-		if strategies[kind.GroupVersionKind].Level != strategy.Full {
+		if w.config.Catalog.Of(kind).Level != kinds.Full {
 			return
 		}
 		was, is := fieldsOf(t, before), fieldsOf(t, after)

@@ -155,7 +155,7 @@ func (e *evicting) budgets(ctx context.Context, pod *corev1.Pod) ([]*policyv1.Po
 }
 
 func (e *evicting) budgetKind() *scheme.Kind {
-	return scheme.For[*policyv1.PodDisruptionBudget](e.pods.registry.config.Table)
+	return scheme.For[*policyv1.PodDisruptionBudget](e.pods.registry.table)
 }
 
 // charge takes one disruption from the budget as it is in etcd at that moment.

@@ -92,7 +92,7 @@ func watched(w *world, th *thief) *world {
 	if err := feeds.Ready(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	r, err := New(Config{Table: w.table, Store: s, Feeds: feeds})
+	r, err := New(Config{Catalog: catalogOf(w.t, w.table), Store: s, Feeds: feeds})
 	if err != nil {
 		w.t.Fatal(err)
 	}

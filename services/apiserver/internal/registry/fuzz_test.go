@@ -57,8 +57,9 @@ func FuzzPatchedObject(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	pods := scheme.For[*corev1.Pod](w.table)
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
-		parsed, err := patcher.Parse(patch.Types()[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
+		parsed, err := patcher.Parse(pods, patch.Types(pods)[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}

@@ -66,7 +66,7 @@ func another(w *world) *world {
 	if err := feeds.Ready(w.t.Context()); err != nil {
 		w.t.Fatalf("waiting for the feeds: %v", err)
 	}
-	r, err := New(Config{Table: w.table, Store: s, Feeds: feeds})
+	r, err := New(Config{Catalog: catalogOf(w.t, w.table), Store: s, Feeds: feeds})
 	if err != nil {
 		w.t.Fatalf("making the registry: %v", err)
 	}

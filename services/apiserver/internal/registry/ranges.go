@@ -66,7 +66,7 @@ func (r *Registry) ensureRange(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	kind := scheme.For[*networkingv1.ServiceCIDR](r.config.Table)
+	kind := scheme.For[*networkingv1.ServiceCIDR](r.table)
 	obj, err := r.config.Store.Get(ctx, kind, "", allocate.DefaultRange)
 	if err != nil {
 		return fmt.Errorf("reading the default service range: %w", err)
@@ -102,7 +102,7 @@ func (r *Registry) ensureRange(ctx context.Context) error {
 }
 
 func (r *Registry) changeRange(ctx context.Context, subresource string, change func(*networkingv1.ServiceCIDR)) error {
-	resource := r.resources[scheme.For[*networkingv1.ServiceCIDR](r.config.Table)]
+	resource := r.Resource(scheme.For[*networkingv1.ServiceCIDR](r.table))
 	_, err := resource.Update(ctx, "", allocate.DefaultRange, func(current scheme.Object) (scheme.Object, error) {
 		cidr, ok := current.DeepCopyObject().(*networkingv1.ServiceCIDR)
 		if !ok {

@@ -12,18 +12,18 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// Config configures a Registry. Table, Store and Feeds are required.
+// Config configures a Registry. Catalog, Store and Feeds are required.
 type Config struct {
-	// Table is the set of served kinds; each must have a strategy.
-	Table *scheme.Table
+	// Catalog is the set of served kinds.
+	Catalog *kinds.Catalog
 	// Store reads and writes etcd.
 	Store *store.Store
 	// Feeds are the watch caches. Their creator runs them.
@@ -51,7 +51,8 @@ type Config struct {
 type Registry struct {
 	config    Config
 	log       *slog.Logger
-	resources map[*scheme.Kind]*Resource
+	table     *scheme.Table
+	resources *scheme.Derived[map[*scheme.Kind]*Resource]
 	columns   *columns.Columns
 	services  *allocate.Services
 	mismatch  sync.Once // guards the warning that the default range is not the configured one
@@ -59,10 +60,10 @@ type Registry struct {
 	owners    *managedfields.Owners
 }
 
-// New returns the registry of all kinds of config.Table. It starts nothing: see Run.
+// New returns the registry of all kinds of config.Catalog. It starts nothing: see Run.
 func New(config Config) (*Registry, error) {
-	if config.Table == nil || config.Store == nil || config.Feeds == nil {
-		return nil, fmt.Errorf("creating a registry: a table, a store and feeds are required")
+	if config.Catalog == nil || config.Store == nil || config.Feeds == nil {
+		return nil, fmt.Errorf("creating a registry: a catalog, a store and feeds are required")
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
@@ -80,50 +81,53 @@ func New(config Config) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a registry: %w", err)
 	}
+	table := config.Catalog.Table()
 	r := &Registry{
-		config: config, log: config.Logger, resources: map[*scheme.Kind]*Resource{},
-		columns: columns.New(), services: allocate.NewServices(allocate.NewIPs(config.Store, config.Table), ports, config.Logger),
+		config: config, log: config.Logger, table: table,
+		columns: columns.New(), services: allocate.NewServices(allocate.NewIPs(config.Store, table), ports, config.Logger),
 	}
 	admit, err := admission.New(admission.Config{
-		Table: config.Table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
+		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
 		Enable: config.EnableAdmission, Disable: config.DisableAdmission,
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.admission = admit
-	strategies := strategy.All(config.families()...)
-	r.owners = managedfields.New(managedfields.Config{Table: config.Table, Conversions: conversions(strategies), Logger: config.Logger})
-	for _, kind := range config.Table.Kinds() {
-		if kind.Observed {
-			r.resources[kind] = &Resource{registry: r, kind: kind}
-		}
-		if kind.Virtual {
-			continue
-		}
-		s := strategies[kind.GroupVersionKind]
-		if s == nil {
-			return nil, fmt.Errorf("creating a registry: %s has no strategy", kind.GroupVersionKind)
-		}
-		stored := config.Table.Kind(kind.Storage)
-		if stored == nil {
-			return nil, fmt.Errorf("creating a registry: %s is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
-		}
-		r.resources[kind] = &Resource{registry: r, kind: kind, stored: stored, strategy: s, admission: admit, store: config.Store.Of(kind)}
-	}
+	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Logger: config.Logger})
+	r.resources = scheme.Derive(table, r.resourcesOf)
 	return r, nil
 }
 
-// Resource returns the operations on one kind of the table; nil for a virtual kind, of which
-// nothing is stored. The resource of an observed kind can produce Tables and nothing else.
-func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources[kind] }
+// resourcesOf returns the resources of kinds.
+func (r *Registry) resourcesOf(kinds []*scheme.Kind) map[*scheme.Kind]*Resource {
+	found := map[*scheme.Kind]*Resource{}
+	for _, kind := range kinds {
+		if kind.Observed {
+			found[kind] = &Resource{registry: r, kind: kind}
+		}
+		definition, stored := r.config.Catalog.Of(kind), r.table.Kind(kind.Storage)
+		if kind.Virtual || definition == nil || stored == nil { // The last two of a kind that is removed at this moment.
+			continue
+		}
+		found[kind] = &Resource{
+			registry: r, kind: kind, stored: stored, strategy: definition, admission: r.admission, store: r.config.Store.Of(kind),
+		}
+	}
+	return found
+}
+
+// Resource returns the operations on one kind of the catalog; nil for a kind that is not served, and
+// for a virtual kind, of which nothing is stored. The resource of an observed kind can produce Tables
+// and nothing else.
+func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources.Get()[kind] }
 
 // Resource provides the operations on one kind. Its errors are API errors, ready for the client.
 type Resource struct {
 	registry  *Registry
 	kind      *scheme.Kind // as requested
 	stored    *scheme.Kind // as etcd holds it
-	strategy  *strategy.Strategy
+	strategy  *kinds.Definition
 	admission *admission.Chain
 	store     *store.Store
 }

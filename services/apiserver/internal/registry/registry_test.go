@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
@@ -58,10 +62,11 @@ func newWorldOn(t testing.TB, etcd *etcdtest.Server, feedConfig feed.Config, cha
 	if err := feeds.Ready(t.Context()); err != nil {
 		t.Fatalf("waiting for the feeds: %v", err)
 	}
-	config := Config{Table: table, Store: s, Feeds: feeds}
+	config := Config{Store: s, Feeds: feeds}
 	for _, c := range change {
 		c(&config)
 	}
+	config.Catalog = catalogOf(t, table, config.ServiceCIDRs...)
 	r, err := New(config)
 	if err != nil {
 		t.Fatalf("making the registry: %v", err)
@@ -75,6 +80,20 @@ func newWorldOn(t testing.TB, etcd *etcdtest.Server, feedConfig feed.Config, cha
 		t.Fatalf("creating the default service account: %v", err)
 	}
 	return w
+}
+
+// catalogOf returns the catalog of the built-in kinds for some ranges of service addresses.
+func catalogOf(t testing.TB, table *scheme.Table, ranges ...netip.Prefix) *kinds.Catalog {
+	t.Helper()
+	var families []corev1.IPFamily
+	for _, prefix := range ranges {
+		families = append(families, dualstack.FamilyOf(prefix.Addr().String()))
+	}
+	catalog, err := strategy.Catalog(table, families...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalog
 }
 
 func resource[T scheme.Object](w *world) *Resource { return w.Resource(scheme.For[T](w.table)) }

@@ -222,6 +222,7 @@ func TestPreferDualStackStaysSingle(t *testing.T) {
 	create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }))
 	grown := w.config
 	dualConfig(&grown)
+	grown.Catalog = catalogOf(t, w.table, grown.ServiceCIDRs...)
 	r, err := New(grown)
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +276,7 @@ func TestDefaultRange(t *testing.T) {
 		t.Errorf("the range became %+v", after)
 	}
 	for name, ranges := range map[string][]string{"one family": {"10.0.0.0/24", "10.1.0.0/24"}, "three": {"10.0.0.0/24", "fd00::/112", "fd01::/112"}, "too small": {"10.0.0.0/31"}} {
-		config := Config{Table: w.table, Store: w.config.Store, Feeds: w.config.Feeds}
+		config := Config{Catalog: w.config.Catalog, Store: w.config.Store, Feeds: w.config.Feeds}
 		for _, text := range ranges {
 			config.ServiceCIDRs = append(config.ServiceCIDRs, netip.MustParsePrefix(text))
 		}

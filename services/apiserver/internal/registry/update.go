@@ -15,7 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
@@ -76,7 +76,7 @@ type updating struct {
 	namespace, name string
 	change          Change
 	opts            UpdateOptions
-	rules           strategy.Change
+	rules           kinds.Change
 
 	old, obj scheme.Object // of the last call of next; both as stored
 	given    *allocate.Taken

@@ -214,6 +214,9 @@ func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.T
 		case <-drained:
 			return feed.Batch{}, false, nil
 		case batch, ok := <-w.watcher.Events():
+			if !ok && errors.Is(w.watcher.Err(), scheme.ErrRemoved) {
+				return feed.Batch{}, false, errors.Join(sink.Send(errorEvent(scheme.ErrRemoved)), sink.Flush())
+			}
 			return batch, ok, nil
 		case now := <-timer.C:
 			timer.Reset(untilBookmark(now, deadline))

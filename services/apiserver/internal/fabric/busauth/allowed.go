@@ -24,9 +24,9 @@ type kinds struct {
 	by  map[string][]*scheme.Kind
 }
 
-func kindsOf(table *scheme.Table) kinds {
-	k := kinds{by: map[string][]*scheme.Kind{}}
-	for _, kind := range table.Kinds() {
+func kindsOf(served []*scheme.Kind) *kinds {
+	k := &kinds{by: map[string][]*scheme.Kind{}}
+	for _, kind := range served {
 		if kind.Stored() {
 			k.all = append(k.all, kind)
 			k.by[kind.Resource] = append(k.by[kind.Resource], kind)
@@ -36,7 +36,7 @@ func kindsOf(table *scheme.Table) kinds {
 }
 
 // about returns the kinds that a rule's resource names.
-func (k kinds) about(resource string) []*scheme.Kind {
+func (k *kinds) about(resource string) []*scheme.Kind {
 	if resource == rbacv1.ResourceAll {
 		return k.all
 	}
@@ -45,7 +45,7 @@ func (k kinds) about(resource string) []*scheme.Kind {
 
 // allowed is what rules allow to list and to watch. Each rule is looked at once.
 type allowed struct {
-	kinds kinds
+	kinds *kinds
 	// all is by kind; names is by kind and by the names in rules. As in RBAC, a rule for the name
 	// "" applies to requests without a name.
 	all   map[*scheme.Kind]verbs
@@ -58,7 +58,7 @@ type allowed struct {
 	rest bool
 }
 
-func newAllowed(k kinds, names int) *allowed {
+func newAllowed(k *kinds, names int) *allowed {
 	return &allowed{kinds: k, all: map[*scheme.Kind]verbs{}, names: map[*scheme.Kind]map[string]verbs{}, left: names, cut: map[*scheme.Kind]bool{}}
 }
 

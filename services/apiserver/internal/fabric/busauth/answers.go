@@ -17,24 +17,30 @@ const answersBytes, watchedBytes = 16 << 20, 128
 // user, and after a restart of NATS all of them reconnect at once.
 type answers struct {
 	mu    sync.Mutex
-	at    rbac.Versions
+	at    state
 	known map[string][]watched
 	bytes int
 }
 
+// state is everything that subjects depend on, besides the user.
+type state struct {
+	granted rbac.Versions
+	kinds   *kinds
+}
+
 // question is everything that subjects depend on.
 type question struct {
-	at   rbac.Versions
+	at   state
 	user string
 }
 
 // key returns what a user's subjects depend on. keep reports whether they depend on nothing else; a
 // node's subjects depend on more.
-func (a *answers) key(roles Roles, user authn.User) (q question, keep bool) {
+func (a *answers) key(roles Roles, served *kinds, user authn.User) (q question, keep bool) {
 	a.mu.Lock()
 	at := a.at
 	a.mu.Unlock()
-	q.at = roles.Versions(at)
+	q.at = state{granted: roles.Versions(at.granted), kinds: served}
 	_, isNode := node.Identity(user)
 	// Names from certificates and tokens contain no zero byte; the subjects of a name that does are
 	// not kept.

@@ -51,7 +51,7 @@ func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask
 	// An ask for an unknown kind is recorded as it was sent.
 	kind := &scheme.Kind{GroupVersionKind: schema.GroupVersionKind{Group: ask.GetGroup(), Version: "v1"}, Resource: ask.GetResource()}
 	v := view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()}
-	for _, kind := range d.kinds.by[ask.GetResource()] {
+	for _, kind := range d.kinds.Get().by[ask.GetResource()] {
 		if kind.Group == ask.GetGroup() {
 			v.kind = kind
 		}

@@ -79,7 +79,7 @@ type Config struct {
 // Decider decides what clients may do. It is safe for concurrent use.
 type Decider struct {
 	cfg        Config
-	kinds      kinds
+	kinds      *scheme.Derived[*kinds]
 	answers    answers
 	complaints logsample.Gate
 	narrowed   *prometheus.CounterVec
@@ -96,7 +96,7 @@ func New(cfg Config) *Decider {
 	if cfg.Budget == 0 {
 		cfg.Budget = DefaultBudget
 	}
-	d := &Decider{cfg: cfg, kinds: kindsOf(cfg.Table), narrowed: prometheus.NewCounterVec(prometheus.CounterOpts{
+	d := &Decider{cfg: cfg, kinds: scheme.Derive(cfg.Table, kindsOf), narrowed: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "garboard_nats_rights_narrowed_total",
 		Help: "Clients admitted to NATS with fewer subjects than they may watch, by the exceeded bound: subjects, names, rules or time. They follow the rest over HTTP.",
 	}, []string{"bound"})}

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/garboard/garboard/libs/bus"
@@ -38,14 +39,13 @@ func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.A
 	if err := d.exists(ctx, user); err != nil {
 		return err
 	}
-	for _, kind := range d.cfg.Table.Kinds() {
-		if kind.Stored() && kind.Group == ask.GetGroup() && kind.Resource == ask.GetResource() {
-			reason, err := reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
-			note(ctx, err == nil, reason)
-			return err
-		}
+	kind := d.cfg.Table.Stored(schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()})
+	if kind == nil {
+		return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
 	}
-	return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
+	reason, err := reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
+	note(ctx, err == nil, reason)
+	return err
 }
 
 // exists checks that a service account that was let in still exists and is still the same: a token

@@ -44,6 +44,7 @@ type part struct {
 // search looks for the subjects of one user.
 type search struct {
 	reader
+	kinds *kinds
 	// enough is when the search ends.
 	enough time.Time
 	found  granted
@@ -62,11 +63,12 @@ type search struct {
 // once, and never for longer than the time allows. A user that is granted less than it is allowed
 // follows the rest over HTTP.
 func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, error) {
-	key, keep := d.answers.key(d.cfg.Roles, user)
+	known := d.kinds.Get()
+	key, keep := d.answers.key(d.cfg.Roles, known, user)
 	if subjects, ok := d.answers.get(key); ok {
 		return subjects, nil
 	}
-	s := &search{reader: reader{d, user}}
+	s := &search{reader: reader{d, user}, kinds: known}
 	if end, ok := ctx.Deadline(); ok {
 		// The rest of the time is for signing the result, and for NATS, which does not wait longer.
 		s.enough = time.Now().Add(time.Until(end) / 2)

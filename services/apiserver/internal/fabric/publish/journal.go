@@ -8,6 +8,7 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/scheme"
 )
 
 // journal is the log, if there is one. It is opened in the background, and again when it is lost.
@@ -30,19 +31,20 @@ func newJournal(open func(ctx context.Context) (Log, error), logger *slog.Logger
 	return j
 }
 
-// run keeps the log open until ctx ends.
-func (j *journal) run(ctx context.Context) error {
+// run keeps the log open until ctx ends. It opens the log again when kinds were installed.
+func (j *journal) run(ctx context.Context, table *scheme.Table) error {
 	if j.open == nil {
 		return nil
 	}
 	defer j.set(nil)
 	for tries := 0; ; tries++ {
+		_, changed := table.Follow()
 		bounded, cancel := context.WithTimeout(ctx, openTimeout)
 		log, err := j.open(bounded)
 		cancel()
 		if err == nil {
-			j.forget()
 			j.set(log)
+			j.forget()
 		} else if ctx.Err() == nil {
 			j.logger.WarnContext(ctx, "publishing without a log", "err", err)
 		}
@@ -52,6 +54,8 @@ func (j *journal) run(ctx context.Context) error {
 		if err == nil {
 			select {
 			case <-ctx.Done():
+			case <-changed:
+				continue // The log that is open serves until the next one is.
 			case <-j.lost:
 				j.logger.WarnContext(ctx, "the log of watch messages is lost; opening it again")
 			}
@@ -74,7 +78,7 @@ func (j *journal) set(log Log) {
 	}
 }
 
-// forget drops a report of loss that the closing of an old log caused.
+// forget drops a report of loss that the closing of the old log caused.
 func (j *journal) forget() {
 	select {
 	case <-j.lost:

@@ -48,3 +48,9 @@ func (m *metrics) forget(kind *scheme.Kind) {
 	m.revision.DeleteLabelValues(kind.Group, kind.Resource)
 	m.unacked.DeleteLabelValues(kind.Group, kind.Resource)
 }
+
+// remove drops everything about a resource that is no longer served.
+func (m *metrics) remove(kind *scheme.Kind) {
+	m.forget(kind)
+	m.messages.DeletePartialMatch(prometheus.Labels{"group": kind.Group, "resource": kind.Resource})
+}

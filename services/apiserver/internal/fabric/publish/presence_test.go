@@ -20,7 +20,6 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
-	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -60,7 +59,8 @@ func publishAlone(ctx context.Context, where string) error {
 	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
 	go func() { _ = feeds.Run(ctx) }()
 	return publish.New(publish.Config{
-		Parts: []publish.Part{{Truth: s, Kinds: []*scheme.Kind{podKind}, OpenLog: logOn(ctx, conn)}}, Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
+		Table: table,
+		Parts: []publish.Part{{Truth: s, Holds: only(podKind), OpenLog: logOn(ctx, conn)}}, Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 	}).Run(ctx)
 }
 
@@ -111,7 +111,8 @@ func wait(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn) candidate {
 	t.Helper()
 	c := candidate{registry: prometheus.NewRegistry()}
 	c.replica = startWith(t, etcd, publish.Config{
-		Parts: []publish.Part{{Kinds: []*scheme.Kind{podKind}, OpenLog: logOn(t.Context(), conn)}}, Bus: conn, Peers: conn, Registerer: c.registry,
+		Table: table,
+		Parts: []publish.Part{{Holds: only(podKind), OpenLog: logOn(t.Context(), conn)}}, Bus: conn, Peers: conn, Registerer: c.registry,
 	})
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -26,14 +27,19 @@ type Part struct {
 	Name string
 	// Truth is the etcd cluster; required.
 	Truth Truth
-	// Kinds are the kinds to publish; those that are not stored are ignored.
-	Kinds []*scheme.Kind
-	// OpenLog opens the log of all messages, and is called again when the log is lost. Nil means no
-	// log.
+	// Holds reports whether a stored kind belongs to the part. Nil means that all do.
+	Holds func(kind *scheme.Kind) bool
+	// OpenLog opens the log of all messages. It is called again when the log is lost, and when kinds
+	// were installed, which the log must keep too. Nil means no log.
 	OpenLog func(ctx context.Context) (Log, error)
 }
 
 func (p Part) election() string { return Election(p.Name) }
+
+// holds reports whether a kind is published as part of p.
+func (p Part) holds(kind *scheme.Kind) bool {
+	return kind.Stored() && (p.Holds == nil || p.Holds(kind))
+}
 
 // Election returns the name of the election among publishers for the part with a name.
 func Election(part string) string {
@@ -66,6 +72,8 @@ type Log interface {
 type Config struct {
 	// Parts are what is published, each with its own election.
 	Parts []Part
+	// Table is the set of kinds; required.
+	Table *scheme.Table
 	// Feeds are the source of the events; required.
 	Feeds *feed.Feeds
 	// Bus carries the messages; required.
@@ -123,13 +131,15 @@ func (p *Publisher) lead(ctx context.Context, part Part) error {
 	defer leader.Set(0)
 	j := newJournal(part.OpenLog, p.cfg.Logger)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return j.run(ctx) })
-	for _, kind := range part.Kinds {
-		if kind.Stored() {
-			r := newResource(p, kind, j)
-			group.Go(func() error { return r.run(ctx) })
-		}
-	}
+	group.Go(func() error { return j.run(ctx, p.cfg.Table) })
+	group.Go(func() error {
+		return perkind.Run(ctx, p.cfg.Table, func(ctx context.Context, kind *scheme.Kind) error {
+			if !part.holds(kind) {
+				return nil
+			}
+			return newResource(p, kind, j).run(ctx)
+		})
+	})
 	return group.Wait()
 }
 
@@ -141,14 +151,14 @@ const (
 // errNoJournal reports that there is no log at present.
 var errNoJournal = errors.New("there is no log at present")
 
-// JetStream opens the log of the watch messages at some subjects over conn, within limits: no
+// JetStream opens the log of the watch messages at the present subjects over conn, within limits: no
 // messages older than age, at most bytes, on replicas servers. Other logs that keep one of the
 // subjects are deleted if their names begin with the stream's and an underscore: they belonged to
 // parts that no longer exist.
-func JetStream(conn *bus.Conn, stream string, subjects []string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
+func JetStream(conn *bus.Conn, stream string, subjects func() []string, age time.Duration, bytes int64, replicas int) func(ctx context.Context) (Log, error) {
 	return func(ctx context.Context) (Log, error) {
 		log, err := conn.OpenLog(ctx, bus.LogConfig{
-			Stream: stream, Subjects: subjects, MaxAge: age, MaxBytes: bytes, Replicas: replicas, Supersedes: stream + "_",
+			Stream: stream, Subjects: subjects(), MaxAge: age, MaxBytes: bytes, Replicas: replicas, Supersedes: stream + "_",
 		})
 		if err != nil {
 			return nil, err

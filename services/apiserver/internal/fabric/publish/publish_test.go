@@ -45,7 +45,8 @@ type replica struct {
 func start(t *testing.T, etcd *etcdtest.Server, conn publish.Bus, openLog func(context.Context) (publish.Log, error), recorder *trace.Recorder) *replica {
 	t.Helper()
 	return startWith(t, etcd, publish.Config{
-		Parts: []publish.Part{{Kinds: table.Kinds(), OpenLog: openLog}}, Bus: conn, Trace: recorder,
+		Table: table,
+		Parts: []publish.Part{{OpenLog: openLog}}, Bus: conn, Trace: recorder,
 	})
 }
 
@@ -360,11 +361,16 @@ func TestParts(t *testing.T) {
 	t.Parallel()
 	conn := bustest.New(t)
 	mapKind := scheme.For[*corev1.ConfigMap](table)
-	startWith(t, etcdtest.Start(t), publish.Config{Bus: conn, Parts: []publish.Part{
-		{Kinds: []*scheme.Kind{podKind}}, {Name: "maps", Kinds: []*scheme.Kind{mapKind}},
+	startWith(t, etcdtest.Start(t), publish.Config{Table: table, Bus: conn, Parts: []publish.Part{
+		{Holds: only(podKind)}, {Name: "maps", Holds: only(mapKind)},
 	}})
 	for _, kind := range []*scheme.Kind{podKind, mapKind} {
 		l := listen(t, conn, bus.ProgressSubject(kind.Group, kind.Resource))
 		l.next("progress of "+kind.Resource, func(m received) bool { return m.GetType() == watchv1.Type_TYPE_PROGRESS })
 	}
+}
+
+// only returns a function that reports whether a kind is the given one.
+func only(kind *scheme.Kind) func(*scheme.Kind) bool {
+	return func(other *scheme.Kind) bool { return other == kind }
 }

@@ -28,6 +28,8 @@ const (
 	// confirmPeriod is how often the publisher asks etcd to confirm the feed, until it does so for
 	// the first time.
 	confirmPeriod = 100 * time.Millisecond
+	// removedPatience bounds the attempt to tell informers that a resource is no longer served.
+	removedPatience = 2 * time.Second
 )
 
 var errWatchEnded = errors.New("the feed ended the watch")
@@ -69,7 +71,11 @@ func (r *resource) run(ctx context.Context) error {
 	defer r.metrics.forget(r.kind)
 	for {
 		err := r.publish(ctx)
-		if ctx.Err() != nil {
+		if errors.Is(context.Cause(ctx), scheme.ErrRemoved) {
+			r.sendRemoved(ctx)
+			defer r.metrics.remove(r.kind)
+		}
+		if ctx.Err() != nil || errors.Is(err, scheme.ErrRemoved) {
 			return nil
 		}
 		level := slog.LevelDebug
@@ -343,6 +349,26 @@ func (r *resource) log(s *sent) error {
 		queue.done(s, err)
 	}
 	return err
+}
+
+// sendRemoved tells the informers that the resource is no longer served: P7. One that misses the
+// message finds out when no progress comes.
+func (r *resource) sendRemoved(ctx context.Context) {
+	if r.history == nil || r.sent == 0 {
+		return // Nothing was ever published.
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removedPatience)
+	defer cancel()
+	data, err := proto.Marshal(&watchv1.Message{
+		History: r.history, Revision: r.sent, Type: watchv1.Type_TYPE_REMOVED,
+		Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.kind.Resource,
+	})
+	if err == nil {
+		err = r.bus.Publish(ctx, bus.ProgressSubject(r.kind.Group, r.kind.Resource), data)
+	}
+	if err != nil {
+		r.logger.WarnContext(ctx, "could not tell informers that the resource is no longer served", "err", err)
+	}
 }
 
 // sendProgress states that nothing happened between the last change and the revision seen: P4.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
-	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
@@ -46,7 +45,7 @@ func TestALastingFaultIsLoggedOnce(t *testing.T) {
 	conn := server.Connect()
 	pods := listen(t, conn, bus.ProgressSubject("", "pods"))
 	log := &tellings{Handler: slog.DiscardHandler, levels: map[slog.Level]int{}}
-	startWith(t, etcdtest.Start(t), publish.Config{Bus: conn, Logger: slog.New(log), Parts: []publish.Part{{Kinds: []*scheme.Kind{podKind}}}})
+	startWith(t, etcdtest.Start(t), publish.Config{Table: table, Bus: conn, Logger: slog.New(log), Parts: []publish.Part{{Holds: only(podKind)}}})
 	pods.next("progress", isProgress)
 	server.Stop()
 	tick, deadline := time.NewTicker(20*time.Millisecond), time.After(time.Minute)

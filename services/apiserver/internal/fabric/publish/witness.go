@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
@@ -46,8 +47,8 @@ func (p *Publisher) witness(ctx context.Context, part Part) error {
 	j.log = log
 	var group errgroup.Group
 	group.SetLimit(witnesses)
-	for _, kind := range part.Kinds {
-		if !kind.Stored() {
+	for _, kind := range p.cfg.Table.Kinds() {
+		if !part.holds(kind) {
 			continue
 		}
 		group.Go(func() error {
@@ -60,7 +61,9 @@ func (p *Publisher) witness(ctx context.Context, part Part) error {
 // witness compares one resource. It waits for a feed that is being read anew.
 func (r *resource) witness(ctx context.Context) error {
 	for {
-		if err := r.feed.WaitFor(ctx, 0); err != nil {
+		if err := r.feed.WaitFor(ctx, 0); errors.Is(err, scheme.ErrRemoved) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		r.enter(r.feed.History())

@@ -82,7 +82,8 @@ func TestWitness(t *testing.T) {
 				}
 			}
 			p := publish.New(publish.Config{
-				Parts: []publish.Part{{Truth: s, Kinds: table.Kinds(), OpenLog: logOn(t.Context(), conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
+				Table: table,
+				Parts: []publish.Part{{Truth: s, OpenLog: logOn(t.Context(), conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
 			})
 			if err := p.Witness(ctx); err != nil {
 				t.Fatal(err)

@@ -77,7 +77,6 @@ type Config struct {
 // Server answers asks for history.
 type Server struct {
 	cfg     Config
-	kinds   map[schema.GroupResource]*scheme.Kind
 	slots   *inflight.Places
 	pages   *prometheus.CounterVec
 	refused prometheus.Counter
@@ -89,7 +88,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{
-		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, slots: inflight.New(concurrent, concurrentEach),
+		cfg: cfg, slots: inflight.New(concurrent, concurrentEach),
 		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_history_pages_total", Help: "Requested pages of the log of watch messages, by outcome.",
 		}, []string{"outcome"}),
@@ -99,11 +98,6 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(s.pages, s.refused)
-	}
-	for _, kind := range cfg.Table.Kinds() {
-		if kind.Stored() {
-			s.kinds[kind.GroupResource()] = kind
-		}
 	}
 	return s
 }
@@ -194,7 +188,7 @@ func (s *Server) audited(ctx context.Context, asker bus.Asker, ask *watchv1.Hist
 
 // page answers an ask for the history of a view.
 func (s *Server) page(ctx context.Context, asker bus.Asker, ask *watchv1.HistoryAsk, view *watchv1.Ask) *watchv1.HistoryPage {
-	kind := s.kinds[schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}]
+	kind := s.cfg.Table.Stored(schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()})
 	if kind == nil {
 		return refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_FOUND, "the server could not find the requested resource")
 	}

@@ -16,7 +16,9 @@ import (
 // is the immediate answer, and if both are empty there is no answer.
 func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (q question, said *encoded) {
 	from := r.cfg.Feeds.Of(kind)
-	if err := from.WaitFor(ctx, 0); err != nil {
+	if err := from.WaitFor(ctx, 0); errors.Is(err, scheme.ErrRemoved) {
+		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_FOUND, nil, scheme.ErrRemoved.Error())
+	} else if err != nil {
 		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, errBehind.Error())
 	}
 	q = questionOf(kind, from, ask)

@@ -2,6 +2,7 @@ package respond
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -77,7 +78,6 @@ type Config struct {
 // Responder answers asks.
 type Responder struct {
 	cfg     Config
-	kinds   map[schema.GroupResource]*scheme.Kind
 	cache   *answerCache
 	metrics *metrics
 	slots   *inflight.Places
@@ -90,13 +90,8 @@ func New(cfg Config) *Responder {
 		cfg.Logger = slog.Default()
 	}
 	r := &Responder{
-		cfg: cfg, kinds: map[schema.GroupResource]*scheme.Kind{}, cache: newAnswerCache(),
+		cfg: cfg, cache: newAnswerCache(),
 		metrics: newMetrics(cfg.Registerer), slots: inflight.New(concurrent, concurrentEach),
-	}
-	for _, kind := range cfg.Table.Kinds() {
-		if kind.Stored() {
-			r.kinds[kind.GroupResource()] = kind
-		}
 	}
 	return r
 }
@@ -221,10 +216,10 @@ func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.As
 	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
 		return outcome(what, nil, reason), what
 	}
-	kind := r.kinds[schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}]
+	kind := r.cfg.Table.Stored(schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()})
 	if kind == nil {
 		r.metrics.refused.WithLabelValues("resource").Inc()
-		return end(watchv1.Outcome_OUTCOME_NOT_FOUND, "the server could not find the requested resource")
+		return end(watchv1.Outcome_OUTCOME_NOT_FOUND, scheme.ErrRemoved.Error())
 	}
 	if r.cfg.Authorize != nil {
 		if err := r.cfg.Authorize(ctx, asker, ask); err != nil {
@@ -241,7 +236,10 @@ func (r *Responder) decide(ctx context.Context, asker bus.Asker, ask *watchv1.As
 		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
 	}
 	// If the wait is too long, conclude answers "not yet".
-	if err := q.feed.WaitFor(bounded, q.minimum); err != nil && ctx.Err() != nil {
+	switch err := q.feed.WaitFor(bounded, q.minimum); {
+	case errors.Is(err, scheme.ErrRemoved):
+		return end(watchv1.Outcome_OUTCOME_NOT_FOUND, scheme.ErrRemoved.Error())
+	case err != nil && ctx.Err() != nil:
 		return nil, watchv1.Outcome_OUTCOME_UNSPECIFIED
 	}
 	said = r.conclude(ctx, q)

@@ -24,12 +24,18 @@ import (
 // aggregated is the kind of the aggregated form, as the Accept header asks for it.
 var aggregated = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}
 
-// Handler serves discovery. It builds its documents once, since the table never changes.
+// Handler serves discovery.
 type Handler struct {
 	answerer  *response.Answerer
 	addresses Addresses
-	plain     map[string]runtime.Object
-	together  map[string]document
+	documents *scheme.Derived[documents]
+}
+
+// documents describe the kinds that are served, by path.
+type documents struct {
+	plain    map[string]runtime.Object
+	together map[string]document
+	err      error // set if the aggregated documents could not be encoded
 }
 
 // document is an encoded aggregated document.
@@ -38,18 +44,24 @@ type document struct {
 	etag string
 }
 
-// New builds the documents of the table's kinds.
-func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) (*Handler, error) {
-	h := &Handler{answerer: answerer, addresses: addresses, plain: map[string]runtime.Object{}, together: map[string]document{}}
+// New returns a handler that describes the table's kinds. It builds its documents when they are
+// first requested, and again when the kinds have changed.
+func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) *Handler {
+	return &Handler{answerer: answerer, addresses: addresses, documents: scheme.Derive(table, describe)}
+}
+
+// describe builds the documents of kinds.
+func describe(served []*scheme.Kind) documents {
+	h := documents{plain: map[string]runtime.Object{}, together: map[string]document{}}
 	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	all := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 	core := &apidiscoveryv2.APIGroupDiscoveryList{}
 	named := &apidiscoveryv2.APIGroupDiscoveryList{}
-	for _, versions := range groups(table) {
+	for _, versions := range groups(served) {
 		group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: versions[0].Group}}
 		one := metav1.APIGroup{Name: versions[0].Group}
 		for _, gv := range versions {
-			kinds := kindsOf(table, gv)
+			kinds := kindsOf(served, gv)
 			h.plain[path(gv)] = resourceList(gv, kinds)
 			group.Versions = append(group.Versions, apidiscoveryv2.APIVersionDiscovery{
 				Version: gv.Version, Resources: discoveries(kinds), Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
@@ -71,22 +83,29 @@ func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) 
 		list.SetGroupVersionKind(aggregated)
 		data, err := json.Marshal(list)
 		if err != nil {
-			return nil, fmt.Errorf("encoding the aggregated discovery of %s: %w", path, err)
+			h.err = fmt.Errorf("encoding the aggregated discovery of %s: %w", path, err)
+			return h
 		}
 		sum := sha256.Sum256(data)
 		h.together[path] = document{data: data, etag: `"` + strings.ToUpper(hex.EncodeToString(sum[:])) + `"`}
 	}
-	return h, nil
+	return h
 }
 
 // Serves reports whether a path belongs to discovery.
-func (h *Handler) Serves(path string) bool { return h.plain[strings.TrimSuffix(path, "/")] != nil }
+func (h *Handler) Serves(path string) bool {
+	return h.documents.Get().plain[strings.TrimSuffix(path, "/")] != nil
+}
 
 // ServeHTTP serves a path for which Serves returns true.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimSuffix(r.URL.Path, "/")
-	plain := h.plain[path]
-	if plain == nil {
+	path, known := strings.TrimSuffix(r.URL.Path, "/"), h.documents.Get()
+	plain := known.plain[path]
+	switch {
+	case known.err != nil:
+		h.answerer.Error(w, r, known.err)
+		return
+	case plain == nil:
 		h.answerer.Error(w, r, response.NotFound())
 		return
 	}
@@ -94,7 +113,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.answerer.Error(w, r, response.MethodNotAllowed())
 		return
 	}
-	together, offered := h.together[path]
+	together, offered := known.together[path]
 	var kinds []schema.GroupVersionKind
 	if offered {
 		kinds = append(kinds, aggregated)
@@ -124,10 +143,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // groups returns the versions of each served group, the preferred one first.
-func groups(table *scheme.Table) [][]schema.GroupVersion {
+func groups(served []*scheme.Kind) [][]schema.GroupVersion {
 	var found [][]schema.GroupVersion
 	at := map[string]int{}
-	for _, kind := range table.Kinds() {
+	for _, kind := range served {
 		gv := kind.GroupVersion()
 		i, known := at[gv.Group]
 		if !known {
@@ -141,9 +160,9 @@ func groups(table *scheme.Table) [][]schema.GroupVersion {
 	return found
 }
 
-func kindsOf(table *scheme.Table, gv schema.GroupVersion) []*scheme.Kind {
+func kindsOf(served []*scheme.Kind, gv schema.GroupVersion) []*scheme.Kind {
 	var kinds []*scheme.Kind
-	for _, kind := range table.Kinds() {
+	for _, kind := range served {
 		if kind.GroupVersion() == gv {
 			kinds = append(kinds, kind)
 		}

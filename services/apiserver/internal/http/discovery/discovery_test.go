@@ -27,10 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestClientGo reads discovery with client-go's own discovery client, in both forms.
 func TestClientGo(t *testing.T) {
 	table := scheme.New()
-	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{External: "127.0.0.1:6443"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{External: "127.0.0.1:6443"})
 	var seen atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.Add(1)
@@ -115,10 +112,7 @@ func preferred() []string {
 
 func TestAnswers(t *testing.T) {
 	table := scheme.New()
-	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{})
 	ask := func(method, path, accept, match string) *httptest.ResponseRecorder {
 		req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 		req.Header.Set("Accept", accept)
@@ -152,12 +146,9 @@ func TestAnswers(t *testing.T) {
 // TestAddresses: a client in the range of services also gets the address of the Service.
 func TestAddresses(t *testing.T) {
 	table := scheme.New()
-	handler, err := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{
+	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{
 		External: "192.0.2.1:6443", Services: netip.MustParsePrefix("10.96.0.0/12"), Internal: "10.96.0.1:443",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	everyone := metav1.ServerAddressByClientCIDR{ClientCIDR: "0.0.0.0/0", ServerAddress: "192.0.2.1:6443"}
 	service := metav1.ServerAddressByClientCIDR{ClientCIDR: "10.96.0.0/12", ServerAddress: "10.96.0.1:443"}
 	for from, want := range map[string][]metav1.ServerAddressByClientCIDR{

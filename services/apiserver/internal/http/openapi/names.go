@@ -19,8 +19,14 @@ const gvkExtension = "x-kubernetes-group-version-kind"
 // names maps a model to the kinds that have its type.
 type names map[string][]schema.GroupVersionKind
 
-func newNames(table *scheme.Table) names {
+func newNames(table *scheme.Table, kinds []*scheme.Kind) names {
 	n := names{}
+	for _, kind := range kinds {
+		if kind.Custom {
+			n[modelOf(kind, false).OpenAPICanonicalTypeName()] = []schema.GroupVersionKind{kind.GroupVersionKind}
+			n[modelOf(kind, true).OpenAPICanonicalTypeName()] = []schema.GroupVersionKind{kind.ListKind()}
+		}
+	}
 	for gvk, goType := range table.Scheme().AllKnownTypes() {
 		if gvk.Version == "__internal" {
 			continue

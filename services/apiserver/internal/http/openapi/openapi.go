@@ -2,7 +2,7 @@
 // document for each group and version, at /openapi/v3. kubectl uses them to validate and explain.
 //
 // The definitions of the types are generated from their sources; the paths come from the table of
-// served kinds. A document is built when it is first requested.
+// served kinds. A document is built when it is first requested, and again when the kinds have changed.
 package openapi
 
 //go:generate ./generate.sh
@@ -24,20 +24,40 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
 )
 
 // title is the title of Kubernetes' own documents; some clients look for it.
 const title = "Kubernetes"
 
+// Handler serves the documents.
+type Handler struct{ documents *scheme.Derived[http.Handler] }
+
 // New returns the handler of /openapi/v2, /openapi/v3 and everything below it. version is the
 // API's, for example v1.37.2.
-func New(table *scheme.Table, version string) (http.Handler, error) {
-	d := documents{table: table, version: version, names: newNames(table)}
+func New(table *scheme.Table, version string) *Handler {
+	return &Handler{scheme.Derive(table, func(kinds []*scheme.Kind) http.Handler {
+		handler, err := describe(table, kinds, version)
+		if err != nil {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+			})
+		}
+		return handler
+	})}
+}
+
+// ServeHTTP serves the documents of the kinds that are served now.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.documents.Get().ServeHTTP(w, r)
+}
+
+// describe returns the handler of the documents of kinds.
+func describe(table *scheme.Table, kinds []*scheme.Kind, version string) (http.Handler, error) {
+	d := documents{kinds: kinds, version: version, names: newNames(table, kinds)}
 	mux := &routes{exact: map[string]http.Handler{}, documents: map[string]bool{}}
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService("/openapi/v2", mux)
 	v3 := handler3.NewOpenAPIService()
-	for _, gv := range groupVersions(table) {
+	for _, gv := range groupVersions(kinds) {
 		mux.documents["/openapi/v3"+rootPath(gv)] = true
 		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
 			return d.v3(gv)
@@ -86,15 +106,15 @@ func (r *routes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // documents builds documents.
 type documents struct {
-	table   *scheme.Table
+	kinds   []*scheme.Kind
 	version string
 	names   names
 }
 
 func (d documents) v2() (*spec.Swagger, string, error) {
-	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.table, nil), &common.Config{
+	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.kinds, nil), &common.Config{
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-		GetDefinitions: generated.GetOpenAPIDefinitions, GetDefinitionName: d.names.definition,
+		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
 	})
@@ -105,9 +125,9 @@ func (d documents) v2() (*spec.Swagger, string, error) {
 }
 
 func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
-	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.table, &gv), &common.OpenAPIV3Config{
+	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.kinds, &gv), &common.OpenAPIV3Config{
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-		GetDefinitions: generated.GetOpenAPIDefinitions, GetDefinitionName: d.names.definition,
+		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
 	})
@@ -139,11 +159,11 @@ func groupName(group string) string {
 	return strings.Join(parts, "")
 }
 
-// groupVersions returns the table's group versions, each once.
-func groupVersions(table *scheme.Table) []schema.GroupVersion {
+// groupVersions returns the kinds' group versions, each once.
+func groupVersions(kinds []*scheme.Kind) []schema.GroupVersion {
 	var found []schema.GroupVersion
 	seen := map[schema.GroupVersion]bool{}
-	for _, kind := range table.Kinds() {
+	for _, kind := range kinds {
 		if gv := kind.GroupVersion(); !seen[gv] {
 			seen[gv] = true
 			found = append(found, gv)

@@ -20,10 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func handler(t testing.TB) http.Handler {
 	t.Helper()
-	h, err := openapi.New(scheme.New(), "v1.37.2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := openapi.New(scheme.New(), "v1.37.2")
 	return h
 }
 

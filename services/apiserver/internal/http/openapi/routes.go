@@ -43,14 +43,14 @@ func (c container) PathParameters() []common.Parameter { return nil }
 func (c container) Routes() []common.Route { return c.routes }
 
 // containers returns the paths of all groups and versions, or of only one.
-func containers(table *scheme.Table, only *schema.GroupVersion) []common.RouteContainer {
+func containers(kinds []*scheme.Kind, only *schema.GroupVersion) []common.RouteContainer {
 	var list []common.RouteContainer
-	for _, gv := range groupVersions(table) {
+	for _, gv := range groupVersions(kinds) {
 		if only != nil && gv != *only {
 			continue
 		}
 		c := container{root: rootPath(gv)}
-		for _, kind := range table.Kinds() {
+		for _, kind := range kinds {
 			if kind.GroupVersion() == gv {
 				c.routes = append(c.routes, kindRoutes(kind)...)
 			}
@@ -108,22 +108,22 @@ func (r response) Model() any      { return r.model }
 func kindRoutes(kind *scheme.Kind) []common.Route {
 	b := routesOf{kind: kind, root: rootPath(kind.GroupVersion())}
 	if kind.Namespaced && !kind.Virtual {
-		b.add(http.MethodGet, "/"+kind.Resource, "list", "list"+b.id("ForAllNamespaces"), kind.NewList(), nil, forList(), 200)
+		b.add(http.MethodGet, "/"+kind.Resource, "list", "list"+b.id("ForAllNamespaces"), listOf(kind), nil, forList(), 200)
 	}
 	b.collection = "/" + kind.Resource
 	if kind.Namespaced {
 		b.collection, b.infix = "/namespaces/{namespace}/"+kind.Resource, "Namespaced"
 	}
 	if kind.Observed {
-		b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), kind.NewList(), nil, forList(), 200)
-		b.add(http.MethodGet, b.collection+"/{name}", "get", "read"+b.id(""), kind.New(), nil, nil, 200)
+		b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), listOf(kind), nil, forList(), 200)
+		b.add(http.MethodGet, b.collection+"/{name}", "get", "read"+b.id(""), objectOf(kind), nil, nil, 200)
 		return b.routes
 	}
 	if kind.Virtual {
-		b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), kind.New(), kind.New(), forCreate(), 200, 201, 202)
+		b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), objectOf(kind), objectOf(kind), forCreate(), 200, 201, 202)
 		return b.routes
 	}
-	obj, list := kind.New(), kind.NewList()
+	obj, list := objectOf(kind), listOf(kind)
 	item := b.collection + "/{name}"
 	status := &metav1.Status{}
 	var deleted any = status
@@ -221,12 +221,12 @@ func (b *routesOf) subresource(path, name string) {
 	case "log":
 		b.add(http.MethodGet, path, "get", "read"+b.id(""), "", nil, fromOptions(corev1.PodLogOptions{}), 200)
 	case "finalize":
-		b.add(http.MethodPut, path, "put", "replace"+b.id(""), b.kind.New(), b.kind.New(), forUpdate(), 200, 201)
+		b.add(http.MethodPut, path, "put", "replace"+b.id(""), objectOf(b.kind), objectOf(b.kind), forUpdate(), 200, 201)
 	case "scale":
 		b.about = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 		b.readWrite(path, &autoscalingv1.Scale{})
 	default:
-		b.readWrite(path, b.kind.New())
+		b.readWrite(path, objectOf(b.kind))
 	}
 }
 

@@ -31,7 +31,7 @@ func TestWanted(t *testing.T) {
 	patcher := newPatcher(t)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := patcher.Parse(applyType+"; charset=utf-8", []byte(c.body), c.directive)
+			parsed, err := patcher.Parse(patched(), applyType+"; charset=utf-8", []byte(c.body), c.directive)
 			if err != nil {
 				check(t, err, c.code, c.says)
 				return

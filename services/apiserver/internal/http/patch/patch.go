@@ -50,11 +50,14 @@ func New(table *scheme.Table) (*Patcher, error) {
 	return &Patcher{json: info}, nil
 }
 
-// Types returns the content types that a PATCH may have.
-func Types() []string {
-	return []string{
-		string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+// Types returns the content types that a PATCH of a kind may have. A custom kind has no Go type that
+// says how a strategic merge patch merges lists.
+func Types(kind *scheme.Kind) []string {
+	all := []string{string(types.JSONPatchType), string(types.MergePatchType)}
+	if !kind.Custom {
+		all = append(all, string(types.StrategicMergePatchType))
 	}
+	return append(all, string(types.ApplyYAMLPatchType))
 }
 
 // Patch is a parsed patch.
@@ -76,15 +79,18 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// Parse parses the body of a PATCH. directive is the fieldValidation of the request: Strict, Warn
+// Parse parses the body of a PATCH of an object of a kind. directive is the fieldValidation of the request: Strict, Warn
 // or Ignore; empty means Warn.
-func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Patch, error) {
+func (p *Patcher) Parse(kind *scheme.Kind, contentType string, body []byte, directive string) (*Patch, error) {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		mediaType = contentType
 	}
 	if directive == "" {
 		directive = metav1.FieldValidationWarn
+	}
+	if !slices.Contains(Types(kind), mediaType) {
+		return nil, response.UnsupportedMediaType(Types(kind))
 	}
 	patch := &Patch{kind: types.PatchType(mediaType), body: body, directive: directive, patcher: p}
 	switch patch.kind {
@@ -94,8 +100,6 @@ func (p *Patcher) Parse(contentType string, body []byte, directive string) (*Pat
 		err = patch.readDocument()
 	case types.ApplyYAMLPatchType:
 		err = patch.readWanted()
-	default:
-		return nil, response.UnsupportedMediaType(Types())
 	}
 	return patch, err
 }

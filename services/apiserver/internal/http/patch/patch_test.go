@@ -93,7 +93,7 @@ func TestApply(t *testing.T) {
 	patcher := newPatcher(t)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			parsed, err := patcher.Parse(c.kind, []byte(c.body), c.directive)
+			parsed, err := patcher.Parse(patched(), c.kind, []byte(c.body), c.directive)
 			if err != nil {
 				check(t, err, c.code, c.says)
 				return
@@ -146,7 +146,7 @@ func FuzzPatch(f *testing.F) {
 	patcher := newPatcher(f)
 	types := []string{jsonType, mergeType, strategicType}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		parsed, err := patcher.Parse(types[int(kind)%len(types)], []byte(body), "Strict")
+		parsed, err := patcher.Parse(patched(), types[int(kind)%len(types)], []byte(body), "Strict")
 		if err != nil {
 			return
 		}
@@ -161,3 +161,6 @@ func FuzzPatch(f *testing.F) {
 		}
 	})
 }
+
+// patched returns the kind of the objects that the tests patch.
+func patched() *scheme.Kind { return scheme.For[*appsv1.Deployment](scheme.New()) }

@@ -85,30 +85,54 @@ func parseAccept(header string) []alternative {
 // Negotiate returns the format of a response. transforms are the kinds into which the response can
 // be converted; nil for none. The error is Kubernetes' 406.
 func (a *Answerer) Negotiate(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
-	return a.negotiate(r, false, transforms)
+	return a.negotiate(r, negotiation{transforms: transforms})
+}
+
+// NegotiateCustom is Negotiate for objects of a custom kind, which have no protobuf form.
+func (a *Answerer) NegotiateCustom(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return a.negotiate(r, negotiation{transforms: transforms, custom: true})
 }
 
 // NegotiateStream is Negotiate for watches.
 func (a *Answerer) NegotiateStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
-	return a.negotiate(r, true, transforms)
+	return a.negotiate(r, negotiation{transforms: transforms, stream: true})
 }
 
-func (a *Answerer) negotiate(r *http.Request, stream bool, transforms []schema.GroupVersionKind) (Format, error) {
+// NegotiateCustomStream is NegotiateStream for objects of a custom kind.
+func (a *Answerer) NegotiateCustomStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return a.negotiate(r, negotiation{transforms: transforms, stream: true, custom: true})
+}
+
+// negotiation is what a response can be.
+type negotiation struct {
+	transforms     []schema.GroupVersionKind
+	stream, custom bool
+}
+
+// lacks reports whether the response has no form with a media type, as an object of kind as.
+func (n negotiation) lacks(info runtime.SerializerInfo, as schema.GroupVersionKind) bool {
+	switch {
+	case n.stream && info.StreamSerializer == nil:
+		return true
+	case info.MediaType != runtime.ContentTypeProtobuf:
+		return false
+	}
+	return as.Kind == "Table" || n.custom && as.Kind == ""
+}
+
+func (a *Answerer) negotiate(r *http.Request, n negotiation) (Format, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
 		header = "*/*"
 	}
 	for _, wanted := range parseAccept(header) {
 		as := schema.GroupVersionKind{Group: wanted.params["g"], Version: wanted.params["v"], Kind: wanted.params["as"]}
-		if as.Kind != "" && !slices.Contains(transforms, as) {
+		if as.Kind != "" && !slices.Contains(n.transforms, as) {
 			continue
 		}
 		for _, info := range a.infos {
-			if !covers(wanted.mediaType, info.MediaType) || stream && info.StreamSerializer == nil {
+			if !covers(wanted.mediaType, info.MediaType) || n.lacks(info, as) {
 				continue
-			}
-			if as.Kind == "Table" && info.MediaType == runtime.ContentTypeProtobuf {
-				continue // Tables have no protobuf form.
 			}
 			if as.Kind == "" {
 				as = schema.GroupVersionKind{}
@@ -116,7 +140,7 @@ func (a *Answerer) negotiate(r *http.Request, stream bool, transforms []schema.G
 			return Format{Info: info, As: as, Pretty: pretty(r)}, nil
 		}
 	}
-	return Format{}, notAcceptable(a.acceptable(stream))
+	return Format{}, notAcceptable(a.acceptable(n))
 }
 
 func covers(wanted, offered string) bool {

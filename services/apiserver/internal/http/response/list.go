@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -98,6 +99,9 @@ type bareCopy struct {
 }
 
 func (c *bareCopy) of(obj scheme.Object) scheme.Object {
+	if _, loose := obj.(*unstructured.Unstructured); loose {
+		return obj // In lists, too, custom objects have kind and version, as in Kubernetes.
+	}
 	value := reflect.ValueOf(obj)
 	if value.Kind() != reflect.Pointer || value.Elem().Kind() != reflect.Struct {
 		return obj

@@ -59,14 +59,15 @@ func New(table *scheme.Table, log *slog.Logger) *Answerer {
 	return a
 }
 
-// acceptable returns the media types of responses, or of streams.
-func (a *Answerer) acceptable(stream bool) []string {
+// acceptable returns the media types that a response can have.
+func (a *Answerer) acceptable(n negotiation) []string {
 	var list []string
 	for _, info := range a.infos {
 		switch {
-		case !stream:
+		case n.lacks(info, schema.GroupVersionKind{}):
+		case !n.stream:
 			list = append(list, info.MediaType)
-		case info.StreamSerializer != nil:
+		default:
 			list = append(list, info.MediaType+";stream=watch")
 		}
 	}

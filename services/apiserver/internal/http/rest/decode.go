@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
 
@@ -45,7 +47,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // directive Warn, which is the default, unknown and duplicate fields become warnings, with Strict
 // they become errors.
 func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionKind, into runtime.Object, directive string) (warnings []string, err error) {
-	info, err := h.bodyFormat(r)
+	info, err := h.bodyFormat(r, h.table.Kind(want))
 	if err != nil {
 		return nil, err
 	}
@@ -127,9 +129,13 @@ func summary(body []byte) string {
 	return hex.EncodeToString(shown) + more
 }
 
-// bodyFormat returns the serializer for the request's content type, or JSON if it has none.
-func (h *Handler) bodyFormat(r *http.Request) (runtime.SerializerInfo, error) {
+// bodyFormat returns the serializer for the request's content type, or JSON if it has none. Objects of
+// a custom kind have no protobuf form.
+func (h *Handler) bodyFormat(r *http.Request, about *scheme.Kind) (runtime.SerializerInfo, error) {
 	infos := h.table.Codecs().SupportedMediaTypes()
+	if about != nil && about.Custom {
+		infos = slices.DeleteFunc(slices.Clone(infos), func(info runtime.SerializerInfo) bool { return info.MediaType == runtime.ContentTypeProtobuf })
+	}
 	header := r.Header.Get("Content-Type")
 	if header == "" {
 		header = runtime.ContentTypeJSON

@@ -79,7 +79,7 @@ func FuzzContentType(f *testing.F) {
 		f.Add(header)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
-		info, err := h.bodyFormat(&http.Request{Header: http.Header{"Content-Type": {header}}})
+		info, err := h.bodyFormat(&http.Request{Header: http.Header{"Content-Type": {header}}}, nil)
 		var status apierrors.APIStatus
 		if err == nil && info.Serializer == nil || err != nil && (!errors.As(err, &status) || status.Status().Code != http.StatusUnsupportedMediaType) {
 			t.Errorf("%q: got %v, %v", header, info, err)

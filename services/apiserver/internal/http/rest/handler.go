@@ -115,7 +115,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		warn(req.Kind.Deprecated)
 	}
 	r = r.WithContext(admission.WithWarnings(r.Context(), warn))
-	c := &call{Handler: h, w: w, r: r, req: req, resource: h.Registry.Resource(req.Kind), began: time.Now()}
+	resource := h.Registry.Resource(req.Kind)
+	if resource == nil && !req.Kind.Virtual { // removed since the path was resolved
+		h.Answers.Error(w, r, response.NotFound())
+		return
+	}
+	c := &call{Handler: h, w: w, r: r, req: req, resource: resource, began: time.Now()}
 	if err := c.serve(); err != nil {
 		h.Answers.Error(w, r, err)
 	}
@@ -183,8 +188,22 @@ func (c *call) serve() error {
 func (c *call) ctx() context.Context { return c.r.Context() }
 
 // negotiate returns the format of a response with one object.
-func (c *call) negotiate() (response.Format, error) {
-	return c.Answers.Negotiate(c.r, forms(asPartial)...)
+func (c *call) negotiate() (response.Format, error) { return c.negotiateAs(asPartial) }
+
+// negotiateAs returns the format of a response that can also be a Table, or of a given kind.
+func (c *call) negotiateAs(partial string) (response.Format, error) {
+	if c.req.Kind.Custom {
+		return c.Answers.NegotiateCustom(c.r, forms(partial)...)
+	}
+	return c.Answers.Negotiate(c.r, forms(partial)...)
+}
+
+// negotiateWatch returns the format of the events of a watch.
+func (c *call) negotiateWatch() (response.Format, error) {
+	if c.req.Kind.Custom {
+		return c.Answers.NegotiateCustomStream(c.r, forms(asPartial)...)
+	}
+	return c.Answers.NegotiateStream(c.r, forms(asPartial)...)
 }
 
 // send responds with one object, in the form that the client wants.

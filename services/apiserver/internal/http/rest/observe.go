@@ -34,7 +34,7 @@ func (c *call) observe() error {
 }
 
 func (c *call) observed(observe Observation) error {
-	format, err := c.Answers.Negotiate(c.r, forms(asPartialList)...)
+	format, err := c.negotiateAs(asPartialList)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (c *call) readPatch() (*patch.Patch, metav1.PatchOptions, error) {
 		return nil, opts, err
 	}
 	audit.From(c.ctx()).Patch(body)
-	change, err := c.patcher.Parse(c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
+	change, err := c.patcher.Parse(c.req.Kind, c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
 	if err != nil {
 		return nil, opts, err
 	}

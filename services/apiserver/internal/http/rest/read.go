@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -55,7 +56,7 @@ func refuseExport(query url.Values) error {
 }
 
 func (c *call) list() error {
-	format, err := c.Answers.Negotiate(c.r, forms(asPartialList)...)
+	format, err := c.negotiateAs(asPartialList)
 	if err != nil {
 		return err
 	}
@@ -136,6 +137,9 @@ func (c *call) sendList(format response.Format, list runtime.Object) error {
 		// Items of a list carry no kind and version, since the list does. The items are the list's
 		// own copies, so they may be changed.
 		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if _, loose := item.(*unstructured.Unstructured); loose {
+				return nil // As in Kubernetes, custom objects keep theirs.
+			}
 			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 			return nil
 		})

@@ -22,7 +22,7 @@ const (
 )
 
 func (c *call) watch() error {
-	format, err := c.Answers.NegotiateStream(c.r, forms(asPartial)...)
+	format, err := c.negotiateWatch()
 	if err != nil {
 		return err
 	}

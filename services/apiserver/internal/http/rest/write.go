@@ -172,7 +172,7 @@ func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 // decodeDeleteOptions decodes the options in the version of any API group, since clients send them
 // in that of the object or of their own type.
 func (c *call) decodeDeleteOptions(body []byte, opts *metav1.DeleteOptions) error {
-	info, err := c.bodyFormat(c.r)
+	info, err := c.bodyFormat(c.r, nil)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func deleted(kind *scheme.Kind, obj scheme.Object) *metav1.Status {
 }
 
 func (c *call) deleteCollection() error {
-	format, err := c.Answers.Negotiate(c.r, forms(asPartialList)...)
+	format, err := c.negotiateAs(asPartialList)
 	if err != nil {
 		return err
 	}

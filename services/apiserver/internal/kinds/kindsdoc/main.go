@@ -18,8 +18,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: kinds FILE")
 		os.Exit(2)
 	}
+	catalog, err := strategy.Catalog(scheme.New())
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "kinds: %v\n", err)
+		os.Exit(1)
+	}
 	var page bytes.Buffer
-	write(&page, scheme.New(), strategy.All(), columns.New())
+	write(&page, catalog, columns.New())
 	if err := os.WriteFile(os.Args[1], page.Bytes(), 0o644); err != nil { //nolint:gosec // Source files are world-readable.
 		fmt.Fprintf(os.Stderr, "kinds: writing the page: %v\n", err)
 		os.Exit(1)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
-const intro = `<!-- Written by make generate: change the table of kinds, the strategies or the columns instead. -->
+const intro = `<!-- Written by make generate: change the table of kinds, the catalog or the columns instead. -->
 
 # Kinds
 
@@ -33,12 +33,12 @@ The [last table](#not-acted-on) lists what is stored but has no effect.
 `
 
 // write renders the page.
-func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy, printed *columns.Columns) {
+func write(page *bytes.Buffer, catalog *kinds.Catalog, printed *columns.Columns) {
 	page.WriteString(intro)
-	all := discovery.Verbs(pod(table))
-	fmt.Fprintf(page, "%s\n", counts(table, strategies))
+	all := discovery.Verbs(pod(catalog.Table()))
+	fmt.Fprintf(page, "%s\n", counts(catalog))
 	last := schema.GroupVersion{}
-	for _, kind := range table.Kinds() {
+	for _, kind := range catalog.Table().Kinds() {
 		if gv := kind.GroupVersion(); gv != last {
 			last = gv
 			fmt.Fprintf(page, "\n## %s\n\n", gv)
@@ -54,10 +54,10 @@ func write(page *bytes.Buffer, table *scheme.Table, strategies map[schema.GroupV
 		}
 		fmt.Fprintf(page, "| %s |\n", strings.Join([]string{
 			kind.Kind, kind.Resource, strings.Join(kind.ShortNames, " "), scope, verbs, strings.Join(kind.Subresources, " "),
-			level(kind, strategies), printedColumns(kind, printed), key(kind),
+			level(kind, catalog), printedColumns(kind, printed), key(kind),
 		}, " | "))
 	}
-	writeIgnored(page, table)
+	writeIgnored(page, catalog)
 }
 
 const ignoredIntro = `
@@ -73,10 +73,10 @@ workloads. **By** is the part of Kubernetes that acts on it.
 
 // writeIgnored lists what nothing acts on. Fields that workload templates share are listed under
 // Pod.
-func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
+func writeIgnored(page *bytes.Buffer, catalog *kinds.Catalog) {
 	page.WriteString(ignoredIntro)
 	listed := map[string]bool{}
-	for _, kind := range table.Kinds() {
+	for _, kind := range catalog.Table().Kinds() {
 		for _, row := range kind.NotActedOn {
 			what := kind.Kind
 			switch {
@@ -87,7 +87,7 @@ func writeIgnored(page *bytes.Buffer, table *scheme.Table) {
 			}
 			line := fmt.Sprintf("| %s | %s | %s |\n", what, row.Text, row.By)
 			repeated := kind.Kind != "Pod" && row.Field != "" &&
-				slices.ContainsFunc(pod(table).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
+				slices.ContainsFunc(pod(catalog.Table()).NotActedOn, func(of scheme.NotActedOn) bool { return of.Field == row.Field })
 			if !repeated && !listed[line] {
 				listed[line] = true
 				page.WriteString(line)
@@ -101,19 +101,19 @@ func pod(table *scheme.Table) *scheme.Kind {
 }
 
 // counts sums up the levels.
-func counts(table *scheme.Table, strategies map[schema.GroupVersionKind]*strategy.Strategy) string {
+func counts(catalog *kinds.Catalog) string {
 	of := map[string]int{}
-	for _, kind := range table.Kinds() {
-		of[level(kind, strategies)]++
+	for _, kind := range catalog.Table().Kinds() {
+		of[level(kind, catalog)]++
 	}
-	return fmt.Sprintf("%d kinds are full, %d generic, %d answered.", of[string(strategy.Full)], of[string(strategy.Generic)], of[answered])
+	return fmt.Sprintf("%d kinds are full, %d generic, %d answered.", of[string(kinds.Full)], of[string(kinds.Generic)], of[answered])
 }
 
-// answered is the level of kinds that have no strategy.
+// answered is the level of kinds that have no level.
 const answered = "answered"
 
-func level(kind *scheme.Kind, strategies map[schema.GroupVersionKind]*strategy.Strategy) string {
-	if s := strategies[kind.GroupVersionKind]; s != nil {
+func level(kind *scheme.Kind, catalog *kinds.Catalog) string {
+	if s := catalog.Of(kind); s.Level != "" {
 		return string(s.Level)
 	}
 	return answered

@@ -11,9 +11,12 @@ import (
 )
 
 func TestPage(t *testing.T) {
-	table := scheme.New()
+	catalog, err := strategy.Catalog(scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
 	var page bytes.Buffer
-	write(&page, table, strategy.All(), columns.New())
+	write(&page, catalog, columns.New())
 	text := page.String()
 	for _, line := range []string{
 		"\n## apps/v1\n",
@@ -38,7 +41,7 @@ func TestPage(t *testing.T) {
 	if n := strings.Count(text, "\n| HorizontalPodAutoscaler | nothing is scaled"); n != 1 {
 		t.Errorf("a kind in two versions is listed %d times", n)
 	}
-	for _, kind := range table.Kinds() {
+	for _, kind := range catalog.Table().Kinds() {
 		if !strings.Contains(text, "\n| "+kind.Kind+" | "+kind.Resource+" |") {
 			t.Errorf("the page lacks %s", kind.Kind)
 		}

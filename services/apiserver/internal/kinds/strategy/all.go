@@ -21,16 +21,18 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // All returns the strategy of every stored kind, one row for each. families are the address
 // families of the cluster's services, the default one first; IPv4 if there are none.
-func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*Strategy {
+func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*kinds.Definition {
 	if len(families) == 0 {
 		families = []corev1.IPFamily{corev1.IPv4Protocol}
 	}
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
-	return map[schema.GroupVersionKind]*Strategy{
+	return map[schema.GroupVersionKind]*kinds.Definition{
 		core.WithKind("ConfigMap"):                                                              configMap(),
 		core.WithKind("Event"):                                                                  coreEvent(),
 		core.WithKind("Namespace"):                                                              namespace(),

@@ -6,18 +6,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/autoscaling"
 )
 
-func horizontalPodAutoscaler() *Strategy {
+func horizontalPodAutoscaler() *kinds.Definition {
 	type autoscaler = *autoscalingv2.HorizontalPodAutoscaler
 	specStatus := specStatusOf(func(a autoscaler) (*autoscalingv2.HorizontalPodAutoscalerSpec, *autoscalingv2.HorizontalPodAutoscalerStatus) {
 		return &a.Spec, &a.Status
 	})
 	return of[autoscaler]{
-		Level:        Full,
+		Level:        kinds.Full,
 		Default:      defaults.HorizontalPodAutoscaler,
 		Create:       specStatus.begin,
 		Validate:     validation.HorizontalPodAutoscaler,
@@ -28,7 +29,7 @@ func horizontalPodAutoscaler() *Strategy {
 
 // horizontalPodAutoscalerV1 is the strategy of autoscaling/v1 autoscalers. They are converted to v2
 // and checked by its rules, since most of their content is in annotations.
-func horizontalPodAutoscalerV1() *Strategy {
+func horizontalPodAutoscalerV1() *kinds.Definition {
 	type autoscaler = *autoscalingv1.HorizontalPodAutoscaler
 	newer := horizontalPodAutoscaler()
 	prepared := func(prepare func(obj, old scheme.Object)) func(a, old autoscaler) {
@@ -42,7 +43,7 @@ func horizontalPodAutoscalerV1() *Strategy {
 		return func(a, old autoscaler) field.ErrorList { return validate(autoscalerToV2(a), autoscalerToV2(old)) }
 	}
 	s := of[autoscaler]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.HorizontalPodAutoscalerV1,
 		Create: func(a autoscaler) {
 			obj := autoscalerToV2(a)

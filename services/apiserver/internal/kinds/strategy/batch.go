@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/batch"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/warnings"
@@ -22,11 +23,11 @@ const (
 	muchParallelism = 10_000
 )
 
-func job() *Strategy {
+func job() *kinds.Definition {
 	type job = *batchv1.Job
 	specStatus := specStatusOf(func(j job) (*batchv1.JobSpec, *batchv1.JobStatus) { return &j.Spec, &j.Status })
 	s := of[job]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.Job,
 		Create: func(j job) {
 			specStatus.begin(j)
@@ -110,11 +111,11 @@ func jobWarnings(spec *batchv1.JobSpec, path *field.Path) []string {
 	return append(found, warnings.PodTemplate(&spec.Template, path.Child("template"))...)
 }
 
-func cronJob() *Strategy {
+func cronJob() *kinds.Definition {
 	type cronJob = *batchv1.CronJob
 	specStatus := specStatusOf(func(c cronJob) (*batchv1.CronJobSpec, *batchv1.CronJobStatus) { return &c.Spec, &c.Status })
 	return of[cronJob]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.CronJob,
 		Create: func(c cronJob) {
 			specStatus.begin(c)

@@ -6,14 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/certificates"
 )
 
 type csr = *certificatesv1.CertificateSigningRequest
 
-func certificateSigningRequest() *Strategy {
+func certificateSigningRequest() *kinds.Definition {
 	return of[csr]{
-		Level: Full,
+		Level: kinds.Full,
 		Create: func(c csr) {
 			c.Spec.Username, c.Spec.UID, c.Spec.Groups, c.Spec.Extra = "", "", nil, nil
 			c.Status = certificatesv1.CertificateSigningRequestStatus{}

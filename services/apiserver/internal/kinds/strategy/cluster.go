@@ -10,13 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/cluster"
 )
 
-func runtimeClass() *Strategy {
+func runtimeClass() *kinds.Definition {
 	return of[*nodev1.RuntimeClass]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Default:             defaults.RuntimeClass,
 		Validate:            cluster.RuntimeClass,
 		Update:              change[*nodev1.RuntimeClass]{Validate: cluster.RuntimeClassUpdate},
@@ -40,10 +41,10 @@ func runtimeClassWarnings(c *nodev1.RuntimeClass) []string {
 	return warnings
 }
 
-func apiService() *Strategy {
+func apiService() *kinds.Definition {
 	type service = *apiregistrationv1.APIService
 	return of[service]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.APIService,
 		Create: func(s service) {
 			s.Status = apiregistrationv1.APIServiceStatus{}
@@ -70,13 +71,13 @@ func apiService() *Strategy {
 	}.strategy()
 }
 
-func flowSchema() *Strategy {
+func flowSchema() *kinds.Definition {
 	type schema = *flowcontrolv1.FlowSchema
 	specStatus := specStatusOf(func(s schema) (*flowcontrolv1.FlowSchemaSpec, *flowcontrolv1.FlowSchemaStatus) {
 		return &s.Spec, &s.Status
 	})
 	return of[schema]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.FlowSchema,
 		Create:   specStatus.begin,
 		Validate: cluster.FlowSchema,
@@ -91,13 +92,13 @@ func flowSchema() *Strategy {
 	}.strategy()
 }
 
-func priorityLevel() *Strategy {
+func priorityLevel() *kinds.Definition {
 	type level = *flowcontrolv1.PriorityLevelConfiguration
 	specStatus := specStatusOf(func(p level) (*flowcontrolv1.PriorityLevelConfigurationSpec, *flowcontrolv1.PriorityLevelConfigurationStatus) {
 		return &p.Spec, &p.Status
 	})
 	return of[level]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.PriorityLevel,
 		Create:   specStatus.begin,
 		Validate: cluster.PriorityLevel,

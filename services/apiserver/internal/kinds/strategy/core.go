@@ -10,21 +10,22 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-func configMap() *Strategy {
+func configMap() *kinds.Definition {
 	return of[*corev1.ConfigMap]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Validate: validation.ConfigMap,
 		Update:   change[*corev1.ConfigMap]{Validate: validation.ConfigMapUpdate},
 	}.strategy()
 }
 
-func secret() *Strategy {
+func secret() *kinds.Definition {
 	return of[*corev1.Secret]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.Secret,
 		Validate: validation.Secret,
 		Update: change[*corev1.Secret]{
@@ -36,9 +37,9 @@ func secret() *Strategy {
 	}.strategy()
 }
 
-func serviceAccount() *Strategy {
+func serviceAccount() *kinds.Definition {
 	return of[*corev1.ServiceAccount]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Create:   nameSecrets,
 		Validate: validation.ServiceAccount,
 		Update: change[*corev1.ServiceAccount]{
@@ -76,9 +77,9 @@ func serviceAccountWarnings(a *corev1.ServiceAccount) []string {
 	return []string{"metadata.annotations[" + enforce + "]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"}
 }
 
-func namespace() *Strategy {
+func namespace() *kinds.Definition {
 	return of[*corev1.Namespace]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.Namespace,
 		Create: func(n *corev1.Namespace) {
 			n.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
@@ -115,9 +116,9 @@ func namespace() *Strategy {
 	}.strategy()
 }
 
-func node() *Strategy {
+func node() *kinds.Definition {
 	return of[*corev1.Node]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.Node,
 		Validate: validation.Node,
 		Update: change[*corev1.Node]{

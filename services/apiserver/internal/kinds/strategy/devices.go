@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/devices"
 )
@@ -13,9 +14,9 @@ import (
 // The kinds of resource.k8s.io are generic: the expressions that select devices are not compiled,
 // and the properties of devices are not checked.
 
-func deviceClass() *Strategy {
+func deviceClass() *kinds.Definition {
 	return of[*resourcev1.DeviceClass]{
-		Level:    Generic,
+		Level:    kinds.Generic,
 		Create:   func(c *resourcev1.DeviceClass) { c.Generation = 1 },
 		Validate: devices.Class,
 		Update: change[*resourcev1.DeviceClass]{
@@ -29,13 +30,13 @@ func deviceClass() *Strategy {
 	}.strategy()
 }
 
-func deviceTaintRule() *Strategy {
+func deviceTaintRule() *kinds.Definition {
 	type rule = *resourcev1.DeviceTaintRule
 	specStatus := specStatusOf(func(r rule) (*resourcev1.DeviceTaintRuleSpec, *resourcev1.DeviceTaintRuleStatus) {
 		return &r.Spec, &r.Status
 	})
 	return of[rule]{
-		Level:    Generic,
+		Level:    kinds.Generic,
 		Default:  defaults.DeviceTaintRule,
 		Create:   specStatus.begin,
 		Validate: devices.TaintRule,
@@ -49,14 +50,14 @@ func deviceTaintRule() *Strategy {
 	}.strategy()
 }
 
-func resourceClaim() *Strategy {
+func resourceClaim() *kinds.Definition {
 	type claim = *resourcev1.ResourceClaim
 	status := change[claim]{
 		Prepare:  func(c, old claim) { c.Spec = *old.Spec.DeepCopy(); keepMetadata(c, old) },
 		Validate: devices.ClaimStatus,
 	}
 	return of[claim]{
-		Level:    Generic,
+		Level:    kinds.Generic,
 		Default:  defaults.ResourceClaim,
 		Create:   func(c claim) { c.Status = resourcev1.ResourceClaimStatus{} },
 		Validate: devices.Claim,
@@ -68,18 +69,18 @@ func resourceClaim() *Strategy {
 	}.strategy()
 }
 
-func resourceClaimTemplate() *Strategy {
+func resourceClaimTemplate() *kinds.Definition {
 	return of[*resourcev1.ResourceClaimTemplate]{
-		Level:    Generic,
+		Level:    kinds.Generic,
 		Default:  defaults.ResourceClaimTemplate,
 		Validate: devices.ClaimTemplate,
 		Update:   change[*resourcev1.ResourceClaimTemplate]{Validate: devices.ClaimTemplateUpdate},
 	}.strategy()
 }
 
-func resourceSlice() *Strategy {
+func resourceSlice() *kinds.Definition {
 	return of[*resourcev1.ResourceSlice]{
-		Level:    Generic,
+		Level:    kinds.Generic,
 		Default:  defaults.ResourceSlice,
 		Create:   func(s *resourcev1.ResourceSlice) { s.Generation = 1 },
 		Validate: devices.Slice,

@@ -4,6 +4,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/hooks"
 )
@@ -11,7 +12,7 @@ import (
 // None of these kinds is full. Their CEL expressions are not compiled, and the apiserver does not
 // check whether the author of a policy or a binding may read its parameters.
 
-func validatingWebhooks() *Strategy {
+func validatingWebhooks() *kinds.Definition {
 	type webhooks = *admissionregistrationv1.ValidatingWebhookConfiguration
 	return of[webhooks]{
 		Default:  defaults.ValidatingWebhooks,
@@ -29,7 +30,7 @@ func validatingWebhooks() *Strategy {
 	}.strategy()
 }
 
-func mutatingWebhooks() *Strategy {
+func mutatingWebhooks() *kinds.Definition {
 	type webhooks = *admissionregistrationv1.MutatingWebhookConfiguration
 	return of[webhooks]{
 		Default:  defaults.MutatingWebhooks,
@@ -47,7 +48,7 @@ func mutatingWebhooks() *Strategy {
 	}.strategy()
 }
 
-func validatingPolicy() *Strategy {
+func validatingPolicy() *kinds.Definition {
 	type policy = *admissionregistrationv1.ValidatingAdmissionPolicy
 	specStatus := specStatusOf(func(p policy) (*admissionregistrationv1.ValidatingAdmissionPolicySpec, *admissionregistrationv1.ValidatingAdmissionPolicyStatus) {
 		return &p.Spec, &p.Status
@@ -68,7 +69,7 @@ func validatingPolicy() *Strategy {
 	}.strategy()
 }
 
-func mutatingPolicy() *Strategy {
+func mutatingPolicy() *kinds.Definition {
 	type policy = *admissionregistrationv1.MutatingAdmissionPolicy
 	return of[policy]{
 		Default:  defaults.MutatingPolicy,
@@ -86,7 +87,7 @@ func mutatingPolicy() *Strategy {
 	}.strategy()
 }
 
-func validatingPolicyBinding() *Strategy {
+func validatingPolicyBinding() *kinds.Definition {
 	type binding = *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	return of[binding]{
 		Default:  defaults.ValidatingPolicyBinding,
@@ -104,7 +105,7 @@ func validatingPolicyBinding() *Strategy {
 	}.strategy()
 }
 
-func mutatingPolicyBinding() *Strategy {
+func mutatingPolicyBinding() *kinds.Definition {
 	type binding = *admissionregistrationv1.MutatingAdmissionPolicyBinding
 	return of[binding]{
 		Default:  defaults.MutatingPolicyBinding,

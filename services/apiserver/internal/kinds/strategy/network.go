@@ -11,16 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 )
 
-func ingress() *Strategy {
+func ingress() *kinds.Definition {
 	specStatus := specStatusOf(func(i *networkingv1.Ingress) (*networkingv1.IngressSpec, *networkingv1.IngressStatus) {
 		return &i.Spec, &i.Status
 	})
 	return of[*networkingv1.Ingress]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Create:   specStatus.begin,
 		Validate: network.Ingress,
 		Update:   change[*networkingv1.Ingress]{Prepare: specStatus.keepStatus, Validate: network.IngressUpdate},
@@ -36,9 +37,9 @@ func ingress() *Strategy {
 	}.strategy()
 }
 
-func ingressClass() *Strategy {
+func ingressClass() *kinds.Definition {
 	return of[*networkingv1.IngressClass]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.IngressClass,
 		Create:   func(c *networkingv1.IngressClass) { c.Generation = 1 },
 		Validate: network.IngressClass,
@@ -53,9 +54,9 @@ func ingressClass() *Strategy {
 	}.strategy()
 }
 
-func networkPolicy() *Strategy {
+func networkPolicy() *kinds.Definition {
 	return of[*networkingv1.NetworkPolicy]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.NetworkPolicy,
 		Create:   func(p *networkingv1.NetworkPolicy) { p.Generation = 1 },
 		Validate: network.NetworkPolicy,
@@ -95,18 +96,18 @@ func networkPolicyWarnings(p *networkingv1.NetworkPolicy) []string {
 }
 
 // ipAddress has no generation: its spec never changes.
-func ipAddress() *Strategy {
+func ipAddress() *kinds.Definition {
 	return of[*networkingv1.IPAddress]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Validate: network.IPAddress,
 		Update:   change[*networkingv1.IPAddress]{Validate: network.IPAddressUpdate},
 	}.strategy()
 }
 
 // serviceCIDR has no generation, as in Kubernetes.
-func serviceCIDR() *Strategy {
+func serviceCIDR() *kinds.Definition {
 	return of[*networkingv1.ServiceCIDR]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Create:   func(c *networkingv1.ServiceCIDR) { c.Status = networkingv1.ServiceCIDRStatus{} },
 		Validate: network.ServiceCIDR,
 		Update: change[*networkingv1.ServiceCIDR]{
@@ -131,9 +132,9 @@ const (
 	mirroringController = "endpointslicemirroring-controller.k8s.io"
 )
 
-func endpoints() *Strategy {
+func endpoints() *kinds.Definition {
 	return of[*corev1.Endpoints]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Default:             defaults.Endpoints,
 		Validate:            network.Endpoints,
 		Update:              change[*corev1.Endpoints]{Validate: network.EndpointsUpdate},
@@ -159,9 +160,9 @@ func endpointsWarnings(e *corev1.Endpoints) []string {
 	return warnings
 }
 
-func endpointSlice() *Strategy {
+func endpointSlice() *kinds.Definition {
 	return of[*discoveryv1.EndpointSlice]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.EndpointSlice,
 		Create: func(s *discoveryv1.EndpointSlice) {
 			s.Generation = 1

@@ -9,12 +9,13 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-func lease() *Strategy {
+func lease() *kinds.Definition {
 	return of[*coordinationv1.Lease]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Validate:            validation.Lease,
 		Update:              change[*coordinationv1.Lease]{Validate: func(l, _ *coordinationv1.Lease) field.ErrorList { return validation.Lease(l) }},
 		AllowCreateOnUpdate: true,
@@ -44,9 +45,9 @@ func coreEventFields(e *corev1.Event) fields.Set {
 	}
 }
 
-func coreEvent() *Strategy {
+func coreEvent() *kinds.Definition {
 	return of[*corev1.Event]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Validate:            validation.CoreEvent,
 		Update:              change[*corev1.Event]{Validate: func(e, _ *corev1.Event) field.ErrorList { return validation.CoreEvent(e) }},
 		AllowCreateOnUpdate: true,
@@ -56,9 +57,9 @@ func coreEvent() *Strategy {
 }
 
 // event is the strategy of events.k8s.io, which presents the core group's events in a newer form.
-func event() *Strategy {
+func event() *kinds.Definition {
 	s := of[*eventsv1.Event]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Validate:            validation.Event,
 		Update:              change[*eventsv1.Event]{Validate: validation.EventUpdate},
 		AllowCreateOnUpdate: true,

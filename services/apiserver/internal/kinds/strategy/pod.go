@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/warnings"
 )
 
-func pod() *Strategy {
+func pod() *kinds.Definition {
 	return of[*corev1.Pod]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.Pod,
 		Create:   beginPod,
 		Validate: validation.Validate,

@@ -11,16 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/apps"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/warnings"
 )
 
-func statefulSet() *Strategy {
+func statefulSet() *kinds.Definition {
 	type set = *appsv1.StatefulSet
 	specStatus := specStatusOf(func(s set) (*appsv1.StatefulSetSpec, *appsv1.StatefulSetStatus) { return &s.Spec, &s.Status })
 	return of[set]{
-		Level:        Full,
+		Level:        kinds.Full,
 		Default:      defaults.StatefulSet,
 		Create:       specStatus.begin,
 		Validate:     validation.StatefulSet,
@@ -40,11 +41,11 @@ func statefulSet() *Strategy {
 	}.strategy()
 }
 
-func daemonSet() *Strategy {
+func daemonSet() *kinds.Definition {
 	type set = *appsv1.DaemonSet
 	specStatus := specStatusOf(func(d set) (*appsv1.DaemonSetSpec, *appsv1.DaemonSetStatus) { return &d.Spec, &d.Status })
 	return of[set]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.DaemonSet,
 		Create: func(d set) {
 			specStatus.begin(d)
@@ -86,13 +87,13 @@ func numberTemplate(d *appsv1.DaemonSet, number int64) {
 	d.Annotations = annotations
 }
 
-func replicationController() *Strategy {
+func replicationController() *kinds.Definition {
 	type controller = *corev1.ReplicationController
 	specStatus := specStatusOf(func(rc controller) (*corev1.ReplicationControllerSpec, *corev1.ReplicationControllerStatus) {
 		return &rc.Spec, &rc.Status
 	})
 	s := of[controller]{
-		Level:        Full,
+		Level:        kinds.Full,
 		Default:      defaults.ReplicationController,
 		Create:       specStatus.begin,
 		Validate:     validation.ReplicationController,
@@ -114,10 +115,10 @@ func replicationController() *Strategy {
 	return s
 }
 
-func podTemplate() *Strategy {
+func podTemplate() *kinds.Definition {
 	type template = *corev1.PodTemplate
 	return of[template]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.PodTemplateObject,
 		Create:   func(t template) { t.Generation = 1 },
 		Validate: validation.PodTemplate,

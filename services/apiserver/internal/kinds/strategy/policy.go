@@ -6,13 +6,14 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
 
-func resourceQuota() *Strategy {
+func resourceQuota() *kinds.Definition {
 	return of[*corev1.ResourceQuota]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.ResourceQuota,
 		Create:   func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
 		Validate: validation.ResourceQuota,
@@ -28,9 +29,9 @@ func resourceQuota() *Strategy {
 	}.strategy()
 }
 
-func limitRange() *Strategy {
+func limitRange() *kinds.Definition {
 	return of[*corev1.LimitRange]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.LimitRange,
 		Create: func(l *corev1.LimitRange) {
 			if l.Name == "" {
@@ -43,12 +44,12 @@ func limitRange() *Strategy {
 	}.strategy()
 }
 
-func podDisruptionBudget() *Strategy {
+func podDisruptionBudget() *kinds.Definition {
 	specStatus := specStatusOf(func(b *policyv1.PodDisruptionBudget) (*policyv1.PodDisruptionBudgetSpec, *policyv1.PodDisruptionBudgetStatus) {
 		return &b.Spec, &b.Status
 	})
 	return of[*policyv1.PodDisruptionBudget]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Create:   specStatus.begin,
 		Validate: validation.PodDisruptionBudget,
 		Update: change[*policyv1.PodDisruptionBudget]{
@@ -61,9 +62,9 @@ func podDisruptionBudget() *Strategy {
 	}.strategy()
 }
 
-func priorityClass() *Strategy {
+func priorityClass() *kinds.Definition {
 	return of[*schedulingv1.PriorityClass]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.PriorityClass,
 		Create:   func(c *schedulingv1.PriorityClass) { c.Generation = 1 },
 		Validate: validation.PriorityClass,

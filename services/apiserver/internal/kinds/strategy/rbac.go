@@ -3,22 +3,23 @@ package strategy
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/rbac"
 )
 
-func role() *Strategy {
+func role() *kinds.Definition {
 	return of[*rbacv1.Role]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Validate:            validation.Role,
 		Update:              change[*rbacv1.Role]{Validate: validation.RoleUpdate},
 		AllowCreateOnUpdate: true,
 	}.strategy()
 }
 
-func roleBinding() *Strategy {
+func roleBinding() *kinds.Definition {
 	return of[*rbacv1.RoleBinding]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Default:             defaults.RoleBinding,
 		Validate:            validation.RoleBinding,
 		Update:              change[*rbacv1.RoleBinding]{Validate: validation.RoleBindingUpdate},
@@ -26,18 +27,18 @@ func roleBinding() *Strategy {
 	}.strategy()
 }
 
-func clusterRole() *Strategy {
+func clusterRole() *kinds.Definition {
 	return of[*rbacv1.ClusterRole]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Validate:            validation.ClusterRole,
 		Update:              change[*rbacv1.ClusterRole]{Validate: validation.ClusterRoleUpdate},
 		AllowCreateOnUpdate: true,
 	}.strategy()
 }
 
-func clusterRoleBinding() *Strategy {
+func clusterRoleBinding() *kinds.Definition {
 	return of[*rbacv1.ClusterRoleBinding]{
-		Level:               Full,
+		Level:               kinds.Full,
 		Default:             defaults.ClusterRoleBinding,
 		Validate:            validation.ClusterRoleBinding,
 		Update:              change[*rbacv1.ClusterRoleBinding]{Validate: validation.ClusterRoleBindingUpdate},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
@@ -15,9 +16,9 @@ import (
 
 // service is the strategy of services in a cluster with these address families. As in Kubernetes,
 // errors in a service's families suppress all others.
-func service(families dualstack.Families) *Strategy {
+func service(families dualstack.Families) *kinds.Definition {
 	return of[*corev1.Service]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.Service,
 		Create: func(s *corev1.Service) {
 			s.Status = corev1.ServiceStatus{}

@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
@@ -14,10 +15,10 @@ import (
 // snapshots is the API group of the one custom data source that the field dataSource supports.
 const snapshots = "snapshot.storage.k8s.io"
 
-func persistentVolumeClaim() *Strategy {
+func persistentVolumeClaim() *kinds.Definition {
 	type claim = *corev1.PersistentVolumeClaim
 	return of[claim]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.PersistentVolumeClaim,
 		Create: func(c claim) {
 			c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -95,9 +96,9 @@ func claimWarnings(c *corev1.PersistentVolumeClaim) []string {
 	return warnings
 }
 
-func storageClass() *Strategy {
+func storageClass() *kinds.Definition {
 	return of[*storagev1.StorageClass]{
-		Level:         Full,
+		Level:         kinds.Full,
 		Default:       defaults.StorageClass,
 		Validate:      validation.StorageClass,
 		Update:        change[*storagev1.StorageClass]{Validate: validation.StorageClassUpdate},

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/garboard/garboard/libs/scheme"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
@@ -70,7 +72,7 @@ func filler(seed int64) *randfill.Filler {
 
 // checkKind checks, for any object, that setting the defaults again changes nothing, that nothing
 // panics, and that an update never changes what the system wrote.
-func checkKind(t *testing.T, kind *scheme.Kind, s *Strategy, seed int64) {
+func checkKind(t *testing.T, kind *scheme.Kind, s *kinds.Definition, seed int64) {
 	t.Helper()
 	obj, old := kind.New(), kind.New()
 	f := filler(seed)
@@ -87,7 +89,7 @@ func checkKind(t *testing.T, kind *scheme.Kind, s *Strategy, seed int64) {
 		s.Default(old)
 	}
 	before := copyOf(old)
-	changes := []Change{s.Update}
+	changes := []kinds.Change{s.Update}
 	for _, change := range s.Subresources {
 		changes = append(changes, change)
 	}

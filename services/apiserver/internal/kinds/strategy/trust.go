@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/certificates"
 )
 
-func clusterTrustBundle() *Strategy {
+func clusterTrustBundle() *kinds.Definition {
 	type bundle = *certificatesv1.ClusterTrustBundle
 	return of[bundle]{
-		Level:             Full,
+		Level:             kinds.Full,
 		Validate:          validation.ClusterTrustBundle,
 		Update:            change[bundle]{Validate: validation.ClusterTrustBundleUpdate},
 		ConditionalUpdate: true,
@@ -26,7 +27,7 @@ func clusterTrustBundle() *Strategy {
 
 // podCertificateRequest is not full: it does not check whether the writer of a certificate may sign
 // for the signer.
-func podCertificateRequest() *Strategy {
+func podCertificateRequest() *kinds.Definition {
 	type request = *certificatesv1.PodCertificateRequest
 	return of[request]{
 		Default:  defaults.PodCertificateRequest,

@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/scheme"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // maker creates valid objects at random.
@@ -257,7 +259,7 @@ func madeKinds() []string {
 // checkValid checks, for any valid object, that it is accepted as new and as an update of itself.
 // The object is unchanged after a round trip through each encoding, and setting its defaults then
 // changes nothing.
-func checkValid(t *testing.T, table *scheme.Table, s *Strategy, obj scheme.Object) {
+func checkValid(t *testing.T, table *scheme.Table, s *kinds.Definition, obj scheme.Object) {
 	t.Helper()
 	kind := table.KindOf(obj)
 	if s.Default != nil {

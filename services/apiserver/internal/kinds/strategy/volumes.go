@@ -11,15 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/volume"
 )
 
-func persistentVolume() *Strategy {
+func persistentVolume() *kinds.Definition {
 	type pv = *corev1.PersistentVolume
 	return of[pv]{
-		Level:   Full,
+		Level:   kinds.Full,
 		Default: defaults.PersistentVolume,
 		Create: func(v pv) {
 			now := metav1.Now().Rfc3339Copy()
@@ -106,10 +107,10 @@ func renamedLabels() map[string]string {
 	}
 }
 
-func volumeAttachment() *Strategy {
+func volumeAttachment() *kinds.Definition {
 	type attachment = *storagev1.VolumeAttachment
 	return of[attachment]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.VolumeAttachment,
 		Create:   func(a attachment) { a.Status = storagev1.VolumeAttachmentStatus{} },
 		Validate: volume.Attachment,
@@ -129,10 +130,10 @@ func volumeAttachment() *Strategy {
 	}.strategy()
 }
 
-func csiDriver() *Strategy {
+func csiDriver() *kinds.Definition {
 	type driver = *storagev1.CSIDriver
 	return of[driver]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.CSIDriver,
 		Validate: volume.Driver,
 		Update: change[driver]{
@@ -154,9 +155,9 @@ func csiDriver() *Strategy {
 	}.strategy()
 }
 
-func csiNode() *Strategy {
+func csiNode() *kinds.Definition {
 	return of[*storagev1.CSINode]{
-		Level:             Full,
+		Level:             kinds.Full,
 		Validate:          volume.Node,
 		Update:            change[*storagev1.CSINode]{Validate: volume.NodeUpdate},
 		ConditionalUpdate: true,
@@ -164,9 +165,9 @@ func csiNode() *Strategy {
 	}.strategy()
 }
 
-func csiStorageCapacity() *Strategy {
+func csiStorageCapacity() *kinds.Definition {
 	return of[*storagev1.CSIStorageCapacity]{
-		Level:             Full,
+		Level:             kinds.Full,
 		Validate:          volume.StorageCapacity,
 		Update:            change[*storagev1.CSIStorageCapacity]{Validate: volume.StorageCapacityUpdate},
 		Warnings:          storageCapacityWarnings,
@@ -193,9 +194,9 @@ func storageCapacityWarnings(c *storagev1.CSIStorageCapacity) []string {
 	return warnings
 }
 
-func volumeAttributesClass() *Strategy {
+func volumeAttributesClass() *kinds.Definition {
 	return of[*storagev1.VolumeAttributesClass]{
-		Level:         Full,
+		Level:         kinds.Full,
 		Validate:      validation.VolumeAttributesClass,
 		Update:        change[*storagev1.VolumeAttributesClass]{Validate: validation.VolumeAttributesClassUpdate},
 		ReturnDeleted: true,

@@ -7,17 +7,18 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/apps"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/warnings"
 )
 
-func deployment() *Strategy {
+func deployment() *kinds.Definition {
 	specStatus := specStatusOf(func(d *appsv1.Deployment) (*appsv1.DeploymentSpec, *appsv1.DeploymentStatus) {
 		return &d.Spec, &d.Status
 	})
 	return of[*appsv1.Deployment]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.Deployment,
 		Create:   specStatus.begin,
 		Validate: validation.Deployment,
@@ -43,12 +44,12 @@ func deployment() *Strategy {
 	}.strategy()
 }
 
-func replicaSet() *Strategy {
+func replicaSet() *kinds.Definition {
 	specStatus := specStatusOf(func(rs *appsv1.ReplicaSet) (*appsv1.ReplicaSetSpec, *appsv1.ReplicaSetStatus) {
 		return &rs.Spec, &rs.Status
 	})
 	return of[*appsv1.ReplicaSet]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Default:  defaults.ReplicaSet,
 		Create:   specStatus.begin,
 		Validate: validation.ReplicaSet,
@@ -65,9 +66,9 @@ func replicaSet() *Strategy {
 	}.strategy()
 }
 
-func controllerRevision() *Strategy {
+func controllerRevision() *kinds.Definition {
 	return of[*appsv1.ControllerRevision]{
-		Level:    Full,
+		Level:    kinds.Full,
 		Validate: validation.ControllerRevision,
 		Update:   change[*appsv1.ControllerRevision]{Validate: validation.ControllerRevisionUpdate},
 	}.strategy()

@@ -16,11 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
 )
 
 // sample returns a valid new object of a kind as it is stored.
-func sample[T scheme.Object](t *testing.T, s *Strategy) T {
+func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
 	t.Helper()
 	table := scheme.New()
 	set, err := samples.New(table)
@@ -40,9 +41,9 @@ func sample[T scheme.Object](t *testing.T, s *Strategy) T {
 // TestWorkloadGenerations checks that the generation counts changes of the spec and nothing else,
 // that an update of the spec cannot change the status, and vice versa.
 func TestWorkloadGenerations(t *testing.T) {
-	check := func(name string, s *Strategy, obj, changed scheme.Object) {
+	check := func(name string, s *kinds.Definition, obj, changed scheme.Object) {
 		t.Run(name, func(t *testing.T) {
-			if s.Level != Full {
+			if s.Level != kinds.Full {
 				t.Errorf("got level %s", s.Level)
 			}
 			if obj.GetGeneration() != 1 {

@@ -23,8 +23,9 @@ import (
 type Config struct {
 	// Table is the set of served kinds.
 	Table *scheme.Table
-	// Conversions are the conversions of the kinds that are stored as another kind.
-	Conversions map[schema.GroupVersionKind]Conversion
+	// Conversion returns the conversion between a kind and the one that is stored. Nil means that
+	// every kind is stored as itself.
+	Conversion func(kind *scheme.Kind) Conversion
 	// Logger receives what no writer can be told; slog.Default if nil.
 	Logger *slog.Logger
 }
@@ -37,8 +38,14 @@ type Owners struct {
 	log      *slog.Logger
 	types    func() (*types, error)
 
-	mu    sync.RWMutex
-	parts map[part]*managedfields.FieldManager
+	// parts are made anew when kinds come and go, since a kind may come back with other fields.
+	parts *scheme.Derived[*parts]
+}
+
+// parts are the library's field managers that were needed so far.
+type parts struct {
+	mu     sync.RWMutex
+	byPart map[part]*managedfields.FieldManager
 }
 
 // part is what a writer writes to: all of a kind, or a subresource.
@@ -52,11 +59,16 @@ func New(cfg Config) *Owners {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	if cfg.Conversion == nil {
+		cfg.Conversion = func(*scheme.Kind) Conversion { return Conversion{} }
+	}
 	return &Owners{
 		table: cfg.Table, log: cfg.Logger,
-		versions: &versions{table: cfg.Table, conversions: cfg.Conversions},
+		versions: &versions{table: cfg.Table, conversion: cfg.Conversion},
 		types:    sync.OnceValues(func() (*types, error) { return newTypes(cfg.Table) }),
-		parts:    map[part]*managedfields.FieldManager{},
+		parts: scheme.Derive(cfg.Table, func([]*scheme.Kind) *parts {
+			return &parts{byPart: map[part]*managedfields.FieldManager{}}
+		}),
 	}
 }
 
@@ -172,9 +184,10 @@ func refusal(err error) error {
 // of returns the library's field manager for a resource.
 func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfields.FieldManager, error) {
 	key := part{gvk, subresource}
-	o.mu.RLock()
-	found := o.parts[key]
-	o.mu.RUnlock()
+	known := o.parts.Get()
+	known.mu.RLock()
+	found := known.byPart[key]
+	known.mu.RUnlock()
 	if found != nil {
 		return found, nil
 	}
@@ -182,13 +195,17 @@ func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfi
 	if err != nil {
 		return nil, err
 	}
-	made, err := managedfields.NewDefaultFieldManager(types, o.versions, o.versions, o.versions, gvk,
+	build := managedfields.NewDefaultFieldManager
+	if kind := o.table.Kind(gvk); kind != nil && kind.Custom {
+		build = managedfields.NewDefaultCRDFieldManager
+	}
+	made, err := build(types, o.versions, o.versions, o.versions, gvk,
 		schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal}, subresource, filters(o.table, gvk, subresource))
 	if err != nil {
 		return nil, fmt.Errorf("preparing to keep the owners of %s: %w", gvk, err)
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.parts[key] = made
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	known.byPart[key] = made
 	return made, nil
 }

@@ -21,6 +21,7 @@ import (
 // library's converter, which reads every object a second time to check it.
 type types struct {
 	byKind map[schema.GroupVersionKind]typed.ParseableType
+	table  *scheme.Table
 }
 
 // newTypes reads the definitions of the table's types, and of the API types that only subresources
@@ -37,7 +38,7 @@ func newTypes(table *scheme.Table) (*types, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the definitions of the served types: %w", err)
 	}
-	t := &types{byKind: map[schema.GroupVersionKind]typed.ParseableType{}}
+	t := &types{table: table, byKind: map[schema.GroupVersionKind]typed.ParseableType{}}
 	parser := &typed.Parser{Schema: smd.Schema{Types: converted.Types}}
 	for _, gvk := range kindsOf(table) {
 		obj, err := table.Scheme().New(gvk)
@@ -57,7 +58,7 @@ func newTypes(table *scheme.Table) (*types, error) {
 func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{scaleKind()}
 	for _, kind := range table.Kinds() {
-		if !kind.Virtual {
+		if !kind.Virtual && !kind.Custom {
 			kinds = append(kinds, kind.GroupVersionKind)
 		}
 	}
@@ -69,6 +70,9 @@ func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
 func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	known, ok := t.byKind[gvk]
+	if kind := t.table.Kind(gvk); !ok && kind != nil && kind.Custom {
+		known, ok = typed.DeducedParseableType, true // Without a schema, lists have no keys.
+	}
 	if !ok {
 		return nil, runtime.NewNotRegisteredErrForKind("the served kinds", gvk)
 	}

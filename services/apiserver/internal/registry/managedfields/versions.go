@@ -20,8 +20,8 @@ type Conversion struct {
 // versions converts objects for the library, which reads the fields of an owner in the version in
 // which the owner wrote.
 type versions struct {
-	table       *scheme.Table
-	conversions map[schema.GroupVersionKind]Conversion
+	table      *scheme.Table
+	conversion func(kind *scheme.Kind) Conversion
 }
 
 // ConvertToVersion returns obj in another version. Kubernetes' internal version matches any version
@@ -48,10 +48,10 @@ func (v *versions) ConvertToVersion(obj runtime.Object, target runtime.GroupVers
 		if kind.GroupVersion() != to || kind.Storage != from.Storage {
 			continue
 		}
-		if convert := v.conversions[gvk].ToStored; convert != nil {
+		if convert := v.conversion(from).ToStored; convert != nil {
 			object = convert(object)
 		}
-		if convert := v.conversions[kind.GroupVersionKind].FromStored; convert != nil {
+		if convert := v.conversion(kind).FromStored; convert != nil {
 			object = convert(object)
 		}
 		object.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
@@ -67,6 +67,9 @@ func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
 		return obj, nil
 	}
 	gvk := loose.GroupVersionKind()
+	if kind := v.table.Kind(gvk); kind != nil && kind.Custom {
+		return obj, nil
+	}
 	typed, err := v.New(gvk)
 	if err != nil {
 		return nil, err

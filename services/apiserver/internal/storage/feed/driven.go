@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -33,7 +31,9 @@ func (d *Driven) Feed() *Feed { return d.feed }
 
 // Feeds returns a set that holds only this feed.
 func (d *Driven) Feeds() *Feeds {
-	return &Feeds{feeds: map[schema.GroupVersionKind]*Feed{d.feed.kind.GroupVersionKind: d.feed}}
+	f := &Feeds{cfg: d.feed.cfg, metrics: d.feed.metrics, cache: d.feed.cache}
+	f.feeds.Store(d.feed.kind, d.feed)
+	return f
 }
 
 // Open reads etcd anew at the start of the wanted window: F1.

@@ -51,6 +51,7 @@ type Feed struct {
 	nudge   chan struct{}
 
 	mu       sync.Mutex
+	gone     bool // the kind was removed
 	state    *state
 	ready    int64 // the revision from which state may be read; 0 until it is known
 	waiting  int
@@ -76,12 +77,18 @@ func (f *Feed) Kind() *scheme.Kind { return f.kind }
 
 // run reads etcd and follows it until ctx ends, and starts over whenever there is a doubt.
 func (f *Feed) run(ctx context.Context) error {
-	defer f.reset(nil, 0)
+	defer func() {
+		if errors.Is(context.Cause(ctx), scheme.ErrRemoved) {
+			f.remove()
+		} else {
+			f.reset(nil, 0)
+		}
+	}()
 	delays := retries()
 	for {
 		began := time.Now()
 		err := f.live(ctx)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, scheme.ErrRemoved) {
 			return nil
 		}
 		f.logger.WarnContext(ctx, "reading the watch cache anew", "err", err)
@@ -102,6 +109,9 @@ func (f *Feed) live(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
+	if f.removed() {
+		return scheme.ErrRemoved
+	}
 	epoch := f.epoch.end()
 	if err := f.open(ctx, epoch); err != nil {
 		return err
@@ -280,6 +290,30 @@ func (f *Feed) moveLocked() {
 func (f *Feed) reset(state *state, ready int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.gone {
+		return
+	}
+	f.resetLocked(state, ready, errRestarted)
+}
+
+// remove ends the feed for good, since its kind was removed: watches end with scheme.ErrRemoved,
+// and so does every wait.
+func (f *Feed) remove() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone = true
+	f.resetLocked(nil, 0, scheme.ErrRemoved)
+	f.metrics.forget(f.kind)
+}
+
+func (f *Feed) removed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gone
+}
+
+// resetLocked replaces the state, and ends all watches with cause.
+func (f *Feed) resetLocked(state *state, ready int64, cause error) {
 	f.state, f.ready = state, ready
 	if state != nil && f.newest.Before(state.history) {
 		f.newest = state.history
@@ -288,7 +322,7 @@ func (f *Feed) reset(state *state, ready int64) {
 	f.starts++
 	for _, set := range f.watchers {
 		for w := range set {
-			w.endLocked(errRestarted)
+			w.endLocked(cause)
 		}
 	}
 	close(f.moved)
@@ -340,11 +374,14 @@ func (f *Feed) Through() int64 {
 }
 
 // WaitFor returns when the feed can be read and has heard everything up to a revision. Its error is
-// ctx's error.
+// ctx's error, or scheme.ErrRemoved.
 func (f *Feed) WaitFor(ctx context.Context, revision int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for !f.readable() || f.state.through < revision {
+		if f.gone {
+			return scheme.ErrRemoved
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -2,16 +2,18 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -61,13 +63,18 @@ type Config struct {
 	EncodedBytes int
 }
 
-// Feeds are the feeds of all stored kinds.
+// Feeds are the feeds of all stored kinds of a table. A feed begins when its kind is installed and
+// ends when it is removed.
 type Feeds struct {
-	feeds  map[schema.GroupVersionKind]*Feed
-	epochs map[*store.Store]*epoch
+	cfg     Config
+	metrics *metrics
+	cache   *encodingCache
+	epochs  map[*store.Store]*epoch
+
+	feeds sync.Map // of *Feed by the stored *scheme.Kind
 }
 
-// New returns one feed for each stored kind of the table. Nothing happens before Run.
+// New returns the feeds of the table's stored kinds. Nothing happens before Run.
 func New(cfg Config) *Feeds {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -87,19 +94,10 @@ func New(cfg Config) *Feeds {
 	if cfg.EncodedBytes == 0 {
 		cfg.EncodedBytes = DefaultEncodedBytes
 	}
-	m := newMetrics(cfg.Registerer)
-	cache := &encodingCache{room: cfg.EncodedBytes, encoded: m.encoded}
-	epochs := map[*store.Store]*epoch{}
+	f := &Feeds{cfg: cfg, metrics: newMetrics(cfg.Registerer), epochs: map[*store.Store]*epoch{}}
+	f.cache = &encodingCache{room: cfg.EncodedBytes, encoded: f.metrics.encoded}
 	for _, one := range cfg.Store.Clusters() {
-		epochs[one] = newEpoch()
-	}
-	f := &Feeds{feeds: map[schema.GroupVersionKind]*Feed{}, epochs: epochs}
-	for _, kind := range cfg.Table.Kinds() {
-		if kind.Stored() {
-			own := cfg
-			own.Store = cfg.Store.Of(kind)
-			f.feeds[kind.GroupVersionKind] = newFeed(own, own.Store, kind, m, epochs[own.Store], cache)
-		}
+		f.epochs[one] = newEpoch()
 	}
 	return f
 }
@@ -107,13 +105,31 @@ func New(cfg Config) *Feeds {
 // Run follows etcd until ctx ends and every feed has ended.
 func (f *Feeds) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, feed := range f.feeds {
-		group.Go(func() error { return feed.run(ctx) })
-	}
 	for cluster, epoch := range f.epochs {
 		group.Go(func() error { return f.keep(ctx, cluster, epoch) })
 	}
+	group.Go(func() error {
+		return perkind.Run(ctx, f.cfg.Table, func(ctx context.Context, kind *scheme.Kind) error {
+			if !kind.Stored() {
+				return nil
+			}
+			err := f.Of(kind).run(ctx)
+			if errors.Is(context.Cause(ctx), scheme.ErrRemoved) {
+				f.end(kind)
+			}
+			return err
+		})
+	})
 	return group.Wait()
+}
+
+// end ends the feed of a removed kind.
+func (f *Feeds) end(kind *scheme.Kind) {
+	if found, ok := f.feeds.LoadAndDelete(kind); ok {
+		if one, ok := found.(*Feed); ok {
+			one.remove()
+		}
+	}
 }
 
 // keep checks periodically whether another process found that an etcd cluster was set back. Feeds
@@ -125,25 +141,62 @@ func (f *Feeds) keep(ctx context.Context, cluster *store.Store, epoch *epoch) er
 		if err != nil {
 			continue // The feeds notice too, and log it.
 		}
-		for _, feed := range f.feeds {
-			if feed.epoch == epoch && feed.leaves(ctx, history) {
-				epoch.next(present)
-				break
+		f.feeds.Range(func(_, value any) bool {
+			one, ok := value.(*Feed)
+			if !ok || one.epoch != epoch || !one.leaves(ctx, history) {
+				return true
 			}
-		}
+			epoch.next(present)
+			return false
+		})
 	}
 	return nil
 }
 
-// Ready waits until every feed can be read.
+// Ready waits until the feed of every kind that is installed now can be read.
 func (f *Feeds) Ready(ctx context.Context) error {
-	for _, feed := range f.feeds {
-		if err := feed.WaitFor(ctx, 0); err != nil {
-			return fmt.Errorf("the watch cache of %s is not ready: %w", feed.kind.GroupResource(), err)
+	for _, kind := range f.cfg.Table.Kinds() {
+		if !kind.Stored() {
+			continue
+		}
+		if err := f.Of(kind).WaitFor(ctx, 0); err != nil {
+			return fmt.Errorf("the watch cache of %s is not ready: %w", kind.GroupResource(), err)
 		}
 	}
 	return nil
 }
 
-// Of returns the feed of kind's stored kind; nil if the table does not have that.
-func (f *Feeds) Of(kind *scheme.Kind) *Feed { return f.feeds[kind.Storage] }
+// Of returns the feed of kind's stored kind; nil for a virtual kind. The feed of a kind that is no
+// longer installed fails with scheme.ErrRemoved.
+func (f *Feeds) Of(kind *scheme.Kind) *Feed {
+	if !kind.Stored() {
+		if kind.Virtual {
+			return nil
+		}
+		stored := f.cfg.Table.Kind(kind.Storage)
+		if stored == nil {
+			return f.removed(kind)
+		}
+		kind = stored
+	}
+	found, ok := f.feeds.Load(kind)
+	if !ok {
+		of := f.cfg.Store.Of(kind)
+		found, _ = f.feeds.LoadOrStore(kind, newFeed(f.cfg, of, kind, f.metrics, f.epochs[of], f.cache))
+		// Checked afterwards, so that a kind that is removed meanwhile leaves no feed behind.
+		if !f.cfg.Table.Serves(kind) {
+			f.end(kind)
+		}
+	}
+	one, ok := found.(*Feed)
+	if !ok {
+		return f.removed(kind)
+	}
+	return one
+}
+
+func (f *Feeds) removed(kind *scheme.Kind) *Feed {
+	one := newFeed(f.cfg, f.cfg.Store, kind, f.metrics, nil, f.cache)
+	one.remove()
+	return one
+}

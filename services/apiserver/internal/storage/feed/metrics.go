@@ -1,6 +1,10 @@
 package feed
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
 
 // metrics uses kube-apiserver's names (storage/cacher/metrics) where they exist.
 type metrics struct {
@@ -55,4 +59,14 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		registerer.MustRegister(m.received, m.starts, m.terminated, m.revision, m.undecodable, m.waited, m.consistent, m.dispatched, m.capacity, m.encoded)
 	}
 	return m
+}
+
+// forget removes the series of a kind.
+func (m *metrics) forget(kind *scheme.Kind) {
+	labels := prometheus.Labels{"group": kind.Group, "resource": kind.Resource}
+	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
+		m.received, m.starts, m.terminated, m.revision, m.undecodable, m.waited, m.consistent, m.dispatched, m.capacity,
+	} {
+		vec.DeletePartialMatch(labels)
+	}
 }

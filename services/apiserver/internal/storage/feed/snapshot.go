@@ -27,6 +27,9 @@ func (f *Feed) await(ctx context.Context, revision int64) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if errors.Is(err, scheme.ErrRemoved) {
+		return err
+	}
 	if _, through := f.Window(); through > 0 {
 		return store.NewTooLargeResourceVersion(revision, through, retrySeconds)
 	}

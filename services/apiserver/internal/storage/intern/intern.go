@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -35,6 +36,9 @@ type partKey struct {
 // Share replaces parts of obj with equal parts of other objects. The object must have no other
 // owner yet, and must not be modified afterwards.
 func (p *Parts) Share(obj scheme.Object) {
+	if _, loose := obj.(*unstructured.Unstructured); loose {
+		return // Its getters return copies.
+	}
 	obj.SetLabels(stringMap(p, obj.GetLabels()))
 	obj.SetAnnotations(stringMap(p, obj.GetAnnotations()))
 	obj.SetOwnerReferences(messages(p, obj.GetOwnerReferences()))

@@ -70,7 +70,7 @@ func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) 
 // Completed applies the defaults to the object of a record, as the store's reads do. It returns the
 // value that holds the result: the record's own if nothing was missing.
 func (s *Store) Completed(kind *scheme.Kind, record Record, obj scheme.Object) ([]byte, error) {
-	fill := s.defaults[kind.Storage]
+	fill := s.defaults(kind)
 	if fill == nil {
 		return record.Raw, nil
 	}

@@ -210,7 +210,7 @@ func (s *Store) decode(kind *scheme.Kind, kv *mvccpb.KeyValue) (scheme.Object, e
 		s.metrics.corrupt.WithLabelValues(kind.Group, kind.Resource).Inc()
 		return nil, corrupt(string(kv.Key), err)
 	}
-	if fill := s.defaults[kind.Storage]; fill != nil {
+	if fill := s.defaults(kind); fill != nil {
 		fill(obj)
 	}
 	obj.SetResourceVersion(strconv.FormatInt(kv.ModRevision, 10))

@@ -63,9 +63,10 @@ type Config struct {
 	Trace *trace.Recorder
 	// EventTTL is how long the store keeps events; DefaultEventTTL if 0.
 	EventTTL time.Duration
-	// Defaults apply defaults to objects that are read, by stored kind: an object may have been
-	// written by another program, or before a field existed. A kind may have none.
-	Defaults map[schema.GroupVersionKind]func(scheme.Object)
+	// Defaults returns the function that applies a stored kind's defaults to objects that are read,
+	// since an object may have been written by another program, or before a field existed. It
+	// returns nil for a kind without defaults. A nil function means that no kind has any.
+	Defaults func(kind *scheme.Kind) func(scheme.Object)
 	// Overrides are the resources with a separate etcd cluster. It is reached with the same
 	// certificates and has the same Prefix.
 	Overrides []Override
@@ -85,7 +86,7 @@ type Store struct {
 	metrics  *metrics
 	identity string
 	streams  atomic.Int64
-	defaults map[schema.GroupVersionKind]func(scheme.Object)
+	defaults func(kind *scheme.Kind) func(scheme.Object)
 	// leases is the store of the cluster that holds leases, which fence writes; it may be this one.
 	// Only that store uses sightings.
 	leases    *Store
@@ -111,6 +112,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	if cfg.EventTTL == 0 {
 		cfg.EventTTL = DefaultEventTTL
+	}
+	if cfg.Defaults == nil {
+		cfg.Defaults = func(*scheme.Kind) func(scheme.Object) { return nil }
 	}
 	others, err := clusters(cfg.Table, cfg.Overrides)
 	if err != nil {

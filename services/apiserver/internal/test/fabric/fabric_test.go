@@ -56,10 +56,11 @@ func replicaThat(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn, answers bo
 	}
 	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
 	publisher := publish.New(publish.Config{
+		Table: table,
 		Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 		Parts: []publish.Part{{
-			Truth: s, Kinds: table.Kinds(),
-			OpenLog: publish.JetStream(conn, "WATCH", []string{bus.AllWatchSubjects()}, time.Hour, 0, 1),
+			Truth:   s,
+			OpenLog: publish.JetStream(conn, "WATCH", func() []string { return []string{bus.AllWatchSubjects()} }, time.Hour, 0, 1),
 		}},
 	})
 	parts := []func(context.Context) error{feeds.Run, publisher.Run}

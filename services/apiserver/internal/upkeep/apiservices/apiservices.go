@@ -33,13 +33,14 @@ func priorities() map[string]int32 {
 	}
 }
 
-// Of returns an object for every group and version of the table, in the table's order.
+// Of returns an object for every group and version of the table's built-in kinds, in the table's
+// order.
 func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {
 	var services []*apiregistrationv1.APIService
 	seen := map[schema.GroupVersion]bool{}
 	for _, kind := range table.Kinds() {
 		gv := kind.GroupVersion()
-		if gv.Group == apiregistrationv1.GroupName || seen[gv] {
+		if gv.Group == apiregistrationv1.GroupName || seen[gv] || kind.Custom {
 			continue
 		}
 		seen[gv] = true

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -40,7 +41,11 @@ func newRegistry(t *testing.T, etcd []string) bootstraproles.Config {
 	if err := feeds.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := registry.New(registry.Config{Table: table, Store: st, Feeds: feeds, Logger: log})
+	catalog, err := strategy.Catalog(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.New(registry.Config{Catalog: catalog, Store: st, Feeds: feeds, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
-package strategy
+package kinds
 
 import (
-	"cmp"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,10 +21,12 @@ const (
 	Generic Level = "generic"
 )
 
-// Strategy is what the generic registry needs to know about one kind. Functions that are nil do
+// Definition is everything that generic code may ask about one kind. Functions that are nil do
 // nothing. Objects passed to a function belong to the caller's request and may be changed in place,
 // except old, which is shared and read-only.
-type Strategy struct {
+type Definition struct {
+	// Kind is what clients know of the kind. The catalog sets it for built-in kinds.
+	*scheme.Kind
 	// Level says how much of the kind's behaviour is Kubernetes'.
 	Level Level
 	// Default sets the fields that a client may omit.
@@ -81,78 +81,4 @@ type Change struct {
 	Prepare func(obj, old scheme.Object)
 	// Validate returns all errors in the change.
 	Validate func(obj, old scheme.Object) field.ErrorList
-}
-
-// of is a Strategy in terms of the kind's Go type.
-type of[T scheme.Object] struct {
-	Level               Level // Generic unless set.
-	Default             func(T)
-	Create              func(T)
-	Author              func(T, authn.User)
-	Validate            func(T) field.ErrorList
-	Canonicalize        func(T)
-	Update              change[T]
-	Subresources        map[string]change[T]
-	Warnings            func(T) []string
-	CreationWarnings    func(T) []string
-	FieldLabels         []string
-	Fields              func(T) fields.Set
-	AllowCreateOnUpdate bool
-	ConditionalUpdate   bool
-	ReturnDeleted       bool
-	Grace               func(T, *metav1.DeleteOptions) *int64
-	Held                func(T) bool
-	Terminating         func(T)
-}
-
-type change[T scheme.Object] struct {
-	Prepare  func(obj, old T)
-	Validate func(obj, old T) field.ErrorList
-}
-
-func (o of[T]) strategy() *Strategy {
-	s := &Strategy{
-		Level:   cmp.Or(o.Level, Generic),
-		Default: untyped(o.Default), PrepareForCreate: untyped(o.Create), Canonicalize: untyped(o.Canonicalize),
-		Terminating: untyped(o.Terminating),
-		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), CreationWarnings: returning(o.CreationWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
-		Update: o.Update.untyped(), Subresources: map[string]Change{},
-		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
-		ReturnDeleted: o.ReturnDeleted,
-	}
-	for name, c := range o.Subresources {
-		s.Subresources[name] = c.untyped()
-	}
-	if o.Author != nil {
-		s.Author = func(obj scheme.Object, user authn.User) { o.Author(obj.(T), user) }
-	}
-	if o.Grace != nil {
-		s.Grace = func(obj scheme.Object, opts *metav1.DeleteOptions) *int64 { return o.Grace(obj.(T), opts) }
-	}
-	return s
-}
-
-func (c change[T]) untyped() Change {
-	var out Change
-	if c.Prepare != nil {
-		out.Prepare = func(obj, old scheme.Object) { c.Prepare(obj.(T), old.(T)) }
-	}
-	if c.Validate != nil {
-		out.Validate = func(obj, old scheme.Object) field.ErrorList { return c.Validate(obj.(T), old.(T)) }
-	}
-	return out
-}
-
-func untyped[T scheme.Object](f func(T)) func(scheme.Object) {
-	if f == nil {
-		return nil
-	}
-	return func(obj scheme.Object) { f(obj.(T)) }
-}
-
-func returning[T scheme.Object, R any](f func(T) R) func(scheme.Object) R {
-	if f == nil {
-		return nil
-	}
-	return func(obj scheme.Object) R { return f(obj.(T)) }
 }

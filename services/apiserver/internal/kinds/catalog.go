@@ -1,0 +1,103 @@
+package kinds
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Catalog is the set of served kinds with their definitions. It changes while the apiserver runs:
+// the parts of the apiserver that depend on the set follow its Table. It is safe for concurrent use.
+type Catalog struct {
+	table *scheme.Table
+
+	mu    sync.Mutex // held while definitions is replaced
+	known atomic.Pointer[map[*scheme.Kind]*Definition]
+}
+
+// NewCatalog returns a catalog of the kinds of table, of which it becomes the only writer. builtin
+// has the definitions of those that are stored, by group, version and kind.
+func NewCatalog(table *scheme.Table, builtin map[schema.GroupVersionKind]*Definition) (*Catalog, error) {
+	known := map[*scheme.Kind]*Definition{}
+	for _, kind := range table.Kinds() {
+		definition := builtin[kind.GroupVersionKind]
+		switch {
+		case definition != nil:
+			definition.Kind = kind
+		case kind.Virtual:
+			definition = &Definition{Kind: kind}
+		default:
+			return nil, fmt.Errorf("building the catalog of kinds: %s has no definition", kind.GroupVersionKind)
+		}
+		known[kind] = definition
+	}
+	c := &Catalog{table: table}
+	c.known.Store(&known)
+	return c, nil
+}
+
+// Table returns what clients know of the kinds. Only the catalog may change it.
+func (c *Catalog) Table() *scheme.Table { return c.table }
+
+// Of returns the definition of a kind; nil if the kind is not served, or no longer.
+func (c *Catalog) Of(kind *scheme.Kind) *Definition { return (*c.known.Load())[kind] }
+
+// Find returns the definition of a group, version and kind; nil if it is not served.
+func (c *Catalog) Find(gvk schema.GroupVersionKind) *Definition { return c.Of(c.table.Kind(gvk)) }
+
+// FindResource returns the definition of a group, version and resource; nil if it is not served.
+func (c *Catalog) FindResource(gvr schema.GroupVersionResource) *Definition {
+	return c.Of(c.table.Resource(gvr))
+}
+
+// Install adds kinds, all at once or, on an error, none. It returns when requests for them are
+// resolved; their watch caches fill and their documents change a moment later. The catalog takes
+// ownership of the definitions. The errors are those of scheme.Table.Install.
+func (c *Catalog) Install(definitions ...*Definition) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.known.Load()
+	known, added := maps.Clone(*before), make([]*scheme.Kind, 0, len(definitions))
+	for _, definition := range definitions {
+		if definition.Kind == nil {
+			return fmt.Errorf("installing a kind: the definition names none")
+		}
+		known[definition.Kind], added = definition, append(added, definition.Kind)
+	}
+	// Whoever learns of a kind from the table finds its definition.
+	c.known.Store(&known)
+	if err := c.table.Install(added...); err != nil {
+		c.known.Store(before)
+		return err
+	}
+	return nil
+}
+
+// Remove removes a kind, and every kind that is stored as it. What etcd holds of them stays there.
+// It reports whether the catalog had the kind.
+func (c *Catalog) Remove(gvk schema.GroupVersionKind) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.table.Remove(gvk) {
+		return false
+	}
+	known := maps.Clone(*c.known.Load())
+	maps.DeleteFunc(known, func(kind *scheme.Kind, _ *Definition) bool { return !c.table.Serves(kind) })
+	c.known.Store(&known)
+	return true
+}
+
+// Defaults returns the function that sets the defaults of a stored kind, for objects that are read
+// from etcd: they may have been written by another program, or before a field existed. It returns
+// nil if there is none.
+func (c *Catalog) Defaults(kind *scheme.Kind) func(scheme.Object) {
+	if definition := c.Find(kind.Storage); definition != nil {
+		return definition.Default
+	}
+	return nil
+}

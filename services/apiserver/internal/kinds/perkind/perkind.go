@@ -1,0 +1,69 @@
+// Package perkind runs a function for each served kind, from its installation to its removal.
+package perkind
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Run calls run for every kind of a table: at once for those that are served now, later for those that are
+// installed. When a kind is removed, the context of its run is cancelled with the cause
+// scheme.ErrRemoved.
+// A kind that comes back under the same name waits for the end of the run before it. Run returns
+// when ctx has ended or a run has failed, and all runs have returned.
+func Run(ctx context.Context, table *scheme.Table, run func(ctx context.Context, kind *scheme.Kind) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		running, ending := map[*scheme.Kind]*life{}, map[schema.GroupResource]*life{}
+		for {
+			kinds, changed := table.Follow()
+			for kind, one := range running {
+				if !table.Serves(kind) {
+					one.end(scheme.ErrRemoved)
+					ending[kind.GroupResource()] = one
+					delete(running, kind)
+				}
+			}
+			for _, kind := range kinds {
+				if running[kind] == nil {
+					one := newLife(ctx)
+					before := ending[kind.GroupResource()]
+					delete(ending, kind.GroupResource())
+					running[kind] = one
+					group.Go(func() error {
+						defer close(one.over)
+						if before != nil {
+							<-before.over
+						}
+						return run(one.ctx, kind)
+					})
+				}
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				for _, one := range running {
+					one.end(nil)
+				}
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// life is one call of run.
+type life struct {
+	ctx  context.Context //nolint:containedctx // It lives as long as the run that owns it.
+	end  context.CancelCauseFunc
+	over chan struct{} // closed when the run has returned
+}
+
+func newLife(ctx context.Context) *life {
+	ctx, end := context.WithCancelCause(ctx)
+	return &life{ctx: ctx, end: end, over: make(chan struct{})}
+}

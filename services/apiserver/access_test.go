@@ -9,12 +9,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // asker sends requests in the name of users.
 type asker struct {
-	*testServer
+	*harness.Server
 	t     *testing.T
 	admin *rest.Config
 }
@@ -29,11 +32,11 @@ func (a *asker) ask(who, method, path, body string) (int, string) {
 	case who == "anonymous":
 		config = rest.AnonymousClientConfig(a.admin)
 	case strings.HasPrefix(who, "system:node:"):
-		config = a.service(who)
+		config = a.Service(who)
 	default:
 		header["Impersonate-User"] = who
 	}
-	res, text := a.exchange(config, method, path, body, header)
+	res, text := a.Exchange(config, method, path, body, header)
 	var status metav1.Status
 	if err := json.Unmarshal([]byte(text), &status); err == nil && status.Kind == "Status" && status.Status == metav1.StatusFailure {
 		return res.StatusCode, status.Message
@@ -55,7 +58,7 @@ func (a *asker) until(who, method, path string, code int) {
 	a.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	end := time.After(patience)
+	end := time.After(harness.Patience)
 	for {
 		got, text := a.ask(who, method, path, "")
 		if got == code {
@@ -71,8 +74,8 @@ func (a *asker) until(who, method, path string, code int) {
 
 func newAsker(t *testing.T) *asker {
 	t.Helper()
-	server := startServer(t)
-	return &asker{testServer: server, t: t, admin: server.admin()}
+	server := harness.Start(t)
+	return &asker{Server: server, t: t, admin: server.Admin()}
 }
 
 const (
@@ -221,11 +224,36 @@ func TestReviews(t *testing.T) {
 		case "anonymous":
 			config = rest.AnonymousClientConfig(a.admin)
 		case "system:node:n1":
-			config = a.service(c.who)
+			config = a.Service(c.who)
 		}
-		res, text := a.exchange(config, http.MethodPost, path+c.path, c.body, header)
+		res, text := a.Exchange(config, http.MethodPost, path+c.path, c.body, header)
 		if res.StatusCode != c.code || !strings.Contains(strings.ReplaceAll(text, "\n", ""), c.want) {
 			t.Errorf("%s %s %s: got %d %s\nwant %d %s", c.who, c.path, c.body, res.StatusCode, text, c.code, c.want)
 		}
 	}
+}
+
+// TestApplyNeedsTheRightToCreate applies as a user who may patch but not create.
+func TestApplyNeedsTheRightToCreate(t *testing.T) {
+	t.Parallel()
+	a := newAsker(t)
+	const maps = "/api/v1/namespaces/default/configmaps"
+	a.want("admin", "POST", rbacPath+"/clusterroles", roleJSON("ClusterRole", "patchers",
+		`{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"], "verbs": ["patch", "get", "update"]}`), 201, "")
+	a.want("admin", "POST", rbacPath+"/clusterrolebindings", bindingJSON("ClusterRoleBinding", "patchers", "ClusterRole", "patchers", "pat"), 201, "")
+	a.until("pat", "GET", maps+"/none", 404)
+	apply := func(name string) (int, string) {
+		res, body := a.Exchange(a.admin, "PATCH", maps+"/"+name+"?fieldManager=me", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {a: b}\n",
+			map[string]string{"Content-Type": string(types.ApplyYAMLPatchType), "Impersonate-User": "pat"})
+		return res.StatusCode, body
+	}
+	if code, body := apply("new"); code != 403 || !strings.Contains(body, `configmaps \"new\" is forbidden: User \"pat\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\"`) {
+		t.Errorf("a user who may only patch creates an object: got %d %s", code, body)
+	}
+	a.want("admin", "POST", maps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"old"}}`, 201, "")
+	if code, body := apply("old"); code != 200 {
+		t.Errorf("a user who may patch applies to an object: got %d %s", code, body)
+	}
+	a.want("pat", "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/new", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"new"}}`,
+		403, `leases.coordination.k8s.io "new" is forbidden: User "pat" cannot create resource "leases" in API group "coordination.k8s.io" in the namespace "default"`)
 }

@@ -7,18 +7,20 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestAdmission sends requests that plugins warn about or refuse, and checks what the client gets.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	js := map[string]string{"Content-Type": "application/json"}
 	merge := map[string]string{"Content-Type": "application/merge-patch+json"}
 	send := func(method, path, body string, header map[string]string, code int) ([]string, metav1.Status) {
 		t.Helper()
-		res, answer := s.exchange(admin, method, path, body, header)
+		res, answer := s.Exchange(admin, method, path, body, header)
 		if res.StatusCode != code {
 			t.Fatalf("%s %s: got %d %s", method, path, res.StatusCode, answer)
 		}

@@ -18,6 +18,8 @@ import (
 	metaac "k8s.io/client-go/applyconfigurations/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // deploymentToApply returns the Deployment that the tests apply.
@@ -33,13 +35,13 @@ func deploymentToApply(name string) *appsac.DeploymentApplyConfiguration {
 // that shows the owners of fields.
 func TestTypedApply(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			config := s.admin()
+			config := s.Admin()
 			config.ContentType, config.AcceptContentTypes, config.UserAgent = contentType, contentType, "tester/v1 (x)"
-			clients := typed(t, config)
+			clients := harness.Typed(t, config)
 			deployments := clients.AppsV1().Deployments("default")
 			made, err := deployments.Apply(ctx, deploymentToApply(name), metav1.ApplyOptions{FieldManager: "me"})
 			if err != nil {
@@ -110,11 +112,11 @@ func managers(entries []metav1.ManagedFieldsEntry) []string {
 // TestApplyOverHTTP compares the responses to applies with Kubernetes' codes and words.
 func TestApplyOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	const maps = "/api/v1/namespaces/default/configmaps"
 	send := func(name, query, body string) (*http.Response, string) {
-		return s.exchange(admin, "PATCH", maps+"/"+name+query, body, map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)})
+		return s.Exchange(admin, "PATCH", maps+"/"+name+query, body, map[string]string{"Content-Type": string(types.ApplyYAMLPatchType)})
 	}
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n"
 	for _, c := range []struct {
@@ -140,17 +142,17 @@ func TestApplyOverHTTP(t *testing.T) {
 			t.Errorf("%s: got %d %s, warning %q", c.name, res.StatusCode, body, res.Header.Get("Warning"))
 		}
 	}
-	res, body := s.exchange(admin, "PATCH", maps+"/m?fieldManager=me&force=true", `{"data":{"a":"d"}}`, map[string]string{"Content-Type": string(types.MergePatchType)})
+	res, body := s.Exchange(admin, "PATCH", maps+"/m?fieldManager=me&force=true", `{"data":{"a":"d"}}`, map[string]string{"Content-Type": string(types.MergePatchType)})
 	if res.StatusCode != 422 || !strings.Contains(body, "force: Forbidden: may not be specified for non-apply patch") {
 		t.Errorf("a merge patch by force: got %d %s", res.StatusCode, body)
 	}
-	res, _ = s.exchange(admin, "PATCH", maps+"/m?fieldManager=me", "x", map[string]string{"Content-Type": string(types.ApplyCBORPatchType)})
+	res, _ = s.Exchange(admin, "PATCH", maps+"/m?fieldManager=me", "x", map[string]string{"Content-Type": string(types.ApplyCBORPatchType)})
 	if res.StatusCode != 415 {
 		t.Errorf("CBOR: got %d, want 415", res.StatusCode)
 	}
 	// An empty list of managed fields, which protobuf cannot distinguish from none, ends the record
 	// of owners.
-	res, body = s.exchange(admin, "PATCH", maps+"/m", `{"metadata":{"managedFields":[]}}`, map[string]string{"Content-Type": string(types.MergePatchType)})
+	res, body = s.Exchange(admin, "PATCH", maps+"/m", `{"metadata":{"managedFields":[]}}`, map[string]string{"Content-Type": string(types.MergePatchType)})
 	if res.StatusCode != 200 || strings.Contains(body, "managedFields") {
 		t.Errorf("resetting the managed fields: got %d %s", res.StatusCode, body)
 	}
@@ -159,43 +161,18 @@ func TestApplyOverHTTP(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &made); err != nil || res.StatusCode != 201 {
 		t.Fatalf("creating another: got %d %s, %v", res.StatusCode, body, err)
 	}
-	res, body = s.exchange(admin, "GET", maps+"/other", "", map[string]string{"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"})
+	res, body = s.Exchange(admin, "GET", maps+"/other", "", map[string]string{"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"})
 	var partial metav1.PartialObjectMetadata
 	if err := json.Unmarshal([]byte(body), &partial); err != nil || res.StatusCode != 200 || len(partial.ManagedFields) != 1 {
 		t.Errorf("the metadata: got %d %s, %v", res.StatusCode, body, err)
 	}
 }
 
-// TestApplyNeedsTheRightToCreate applies as a user who may patch but not create.
-func TestApplyNeedsTheRightToCreate(t *testing.T) {
-	t.Parallel()
-	a := newAsker(t)
-	const maps = "/api/v1/namespaces/default/configmaps"
-	a.want("admin", "POST", rbacPath+"/clusterroles", roleJSON("ClusterRole", "patchers",
-		`{"apiGroups": ["", "coordination.k8s.io"], "resources": ["configmaps", "leases"], "verbs": ["patch", "get", "update"]}`), 201, "")
-	a.want("admin", "POST", rbacPath+"/clusterrolebindings", bindingJSON("ClusterRoleBinding", "patchers", "ClusterRole", "patchers", "pat"), 201, "")
-	a.until("pat", "GET", maps+"/none", 404)
-	apply := func(name string) (int, string) {
-		res, body := a.exchange(a.admin, "PATCH", maps+"/"+name+"?fieldManager=me", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "+name+"}\ndata: {a: b}\n",
-			map[string]string{"Content-Type": string(types.ApplyYAMLPatchType), "Impersonate-User": "pat"})
-		return res.StatusCode, body
-	}
-	if code, body := apply("new"); code != 403 || !strings.Contains(body, `configmaps \"new\" is forbidden: User \"pat\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\"`) {
-		t.Errorf("a user who may only patch creates an object: got %d %s", code, body)
-	}
-	a.want("admin", "POST", maps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"old"}}`, 201, "")
-	if code, body := apply("old"); code != 200 {
-		t.Errorf("a user who may patch applies to an object: got %d %s", code, body)
-	}
-	a.want("pat", "PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/new", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"new"}}`,
-		403, `leases.coordination.k8s.io "new" is forbidden: User "pat" cannot create resource "leases" in API group "coordination.k8s.io" in the namespace "default"`)
-}
-
 // TestControllerRuntimeApplies applies with controller-runtime's client.
 func TestControllerRuntimeApplies(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	c, err := client.New(s.admin(), client.Options{Scheme: clientgoscheme.Scheme})
+	s := harness.Start(t)
+	c, err := client.New(s.Admin(), client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

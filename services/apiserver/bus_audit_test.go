@@ -15,6 +15,7 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // auditEvent is the part of an audit event that the test checks.
@@ -34,7 +35,7 @@ type auditEvent struct {
 // HTTP. They come as asks, from the log of watch messages, as rights to watch them, and as requests
 // carried over NATS. Refused reads are recorded too.
 func TestReadingOverTheBusIsAudited(t *testing.T) {
-	s := newTestServer(t, etcdtest.New(t))
+	s := harness.New(t, etcdtest.New(t))
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	const text = `apiVersion: audit.k8s.io/v1
@@ -48,26 +49,26 @@ rules:
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.change = func(cfg *apiserver.Config) { cfg.Audit.PolicyFile, cfg.Audit.LogPath = policy, log }
-	s.start()
+	s.Change = func(cfg *apiserver.Config) { cfg.Audit.PolicyFile, cfg.Audit.LogPath = policy, log }
+	s.Start()
 	// The reader may read everything, the other client nothing.
-	reader := s.onBus("system:kube-controller-manager")
-	nobody := s.bus.ConnectAs(s.account(t, "nobody"))
-	if outcome, why := asked(t, reader, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+	reader := s.OnBus("system:kube-controller-manager")
+	nobody := s.Bus.ConnectAs(newAccount(t, s, "nobody"))
+	if outcome, why := harness.Asked(t, reader, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
 		t.Fatalf("asking for secrets: got %v %s", outcome, why)
 	}
-	if outcome, why := asked(t, reader, &watchv1.Ask{Resource: "pods"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+	if outcome, why := harness.Asked(t, reader, &watchv1.Ask{Resource: "pods"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
 		t.Fatalf("asking for pods: got %v %s", outcome, why)
 	}
-	if outcome, why := asked(t, nobody, &watchv1.Ask{Resource: "secrets", Namespace: "default", Name: "x"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+	if outcome, why := harness.Asked(t, nobody, &watchv1.Ask{Resource: "secrets", Namespace: "default", Name: "x"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
 		t.Fatalf("asking for a secret without rights: got %v %s", outcome, why)
 	}
 	askedHistory(t, reader, &watchv1.HistoryAsk{Resource: "secrets", Namespace: "kube-system"})
-	carried := typed(t, s.carried(t, s.service("system:kube-controller-manager")))
+	carried := harness.Typed(t, s.Carried(t, s.Service("system:kube-controller-manager")))
 	if _, err := carried.CoreV1().Secrets("kube-public").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.stop()
+	s.Stop()
 	data, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func askedHistory(t *testing.T, conn *bus.Conn, ask *watchv1.HistoryAsk) {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	eventually(t, "a page of the log", func() bool {
+	harness.Eventually(t, "a page of the log", func() bool {
 		if err := conn.PublishRequest(t.Context(), conn.Asker().History(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
 			return false
 		}
@@ -145,7 +146,7 @@ func askedHistory(t *testing.T, conn *bus.Conn, ask *watchv1.HistoryAsk) {
 		case m := <-got:
 			page := &watchv1.HistoryPage{}
 			return proto.Unmarshal(m.Data, page) == nil && page.GetOutcome() == watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE
-		case <-time.After(patience / 3):
+		case <-time.After(harness.Patience / 3):
 			return false
 		}
 	})

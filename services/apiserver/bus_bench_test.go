@@ -8,6 +8,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // cpu returns the processor time that the process has used.
@@ -24,19 +25,19 @@ func cpu(b *testing.B) time.Duration {
 // client, nats-server, apiserver and etcd. NATS itself knows the apiservers' own key; the apiserver
 // decides on the others. 500 operations are a plane of 500 nodes after a restart of NATS.
 func BenchmarkConnect(b *testing.B) {
-	s := newTestServer(b, etcdtest.New(b))
-	s.start()
-	trusted := s.trustedConfig()
+	s := harness.New(b, etcdtest.New(b))
+	s.Start()
+	trusted := s.TrustedConfig()
 	for _, c := range []struct {
 		name string
 		cfg  bus.Config
 	}{
 		{"static key", trusted},
-		{"node", client.BusConfig(s.service("system:node:n1"), bus.Config{})},
-		{"controllers", client.BusConfig(s.service("system:kube-controller-manager"), bus.Config{})},
+		{"node", client.BusConfig(s.Service("system:node:n1"), bus.Config{})},
+		{"controllers", client.BusConfig(s.Service("system:kube-controller-manager"), bus.Config{})},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			c.cfg.URLs, c.cfg.Name = s.bus.Config().URLs, "bench"
+			c.cfg.URLs, c.cfg.Name = s.Bus.Config().URLs, "bench"
 			began := cpu(b)
 			b.SetParallelism(25) // 50 at a time on two processors
 			b.RunParallel(func(pb *testing.PB) {

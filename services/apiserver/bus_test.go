@@ -2,12 +2,9 @@ package apiserver_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,34 +26,14 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
-// onBus connects to NATS as a service.
-func (s *testServer) onBus(service string) *bus.Conn {
-	s.t.Helper()
-	return s.bus.ConnectAs(client.BusConfig(s.service(service), bus.Config{Name: service}))
-}
-
-// trusted connects to NATS with the apiservers' own key.
-func (s *testServer) trusted() *bus.Conn {
-	s.t.Helper()
-	return s.bus.ConnectAs(s.trustedConfig())
-}
-
-func (s *testServer) trustedConfig() bus.Config {
-	s.t.Helper()
-	seed, err := os.ReadFile(filepath.Join(s.certDir, "nats-apiserver.seed"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return bus.Config{Name: "the test", Seed: []byte(strings.TrimSpace(string(seed)))}
-}
-
-// account creates a service account in the namespace default, and returns the configuration with
+// newAccount creates a service account in the namespace default, and returns the configuration with
 // which its pods connect.
-func (s *testServer) account(t *testing.T, name string) bus.Config {
+func newAccount(t *testing.T, s *harness.Server, name string) bus.Config {
 	t.Helper()
-	accounts := typed(t, s.admin()).CoreV1().ServiceAccounts("default")
+	accounts := harness.Typed(t, s.Admin()).CoreV1().ServiceAccounts("default")
 	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +45,9 @@ func (s *testServer) account(t *testing.T, name string) bus.Config {
 }
 
 // grant lets a service account of the namespace default read its configmaps.
-func (s *testServer) grant(t *testing.T, name string) {
+func grant(t *testing.T, s *harness.Server, name string) {
 	t.Helper()
-	roles := typed(t, s.admin()).RbacV1()
+	roles := harness.Typed(t, s.Admin()).RbacV1()
 	if _, err := roles.Roles("default").Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
 	}}, metav1.CreateOptions{}); err != nil {
@@ -84,117 +61,21 @@ func (s *testServer) grant(t *testing.T, name string) {
 	}
 }
 
-// asked asks over the bus and returns the outcome, or the unspecified one if no answer came: an ask
-// is lost if its connection ends meanwhile. It repeats the ask if no apiserver responds yet, since
-// a new one admits clients before it answers asks, and if an overloaded one says "not yet".
-func asked(t *testing.T, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, string) {
-	t.Helper()
-	data, err := proto.Marshal(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inbox := conn.NewInbox()
-	got := make(chan bus.Message, 100)
-	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Unsubscribe()
-	pause := time.NewTicker(20 * time.Millisecond)
-	defer pause.Stop()
-	for deadline := time.Now().Add(patience); ; <-pause.C {
-		if err := conn.PublishRequest(t.Context(), conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
-			return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
-		}
-		select {
-		case m := <-got:
-			chunk := &watchv1.Chunk{}
-			if err := proto.Unmarshal(m.Data, chunk); err != nil {
-				t.Fatal(err)
-			}
-			later := m.NoResponders() || chunk.GetOutcome() == watchv1.Outcome_OUTCOME_NOT_YET
-			if !later || time.Now().After(deadline) {
-				return chunk.GetOutcome(), chunk.GetReason()
-			}
-		case <-time.After(patience / 3):
-			return watchv1.Outcome_OUTCOME_UNSPECIFIED, "no answer"
-		}
-	}
-}
-
-// published waits until a resource is published: no message contains what was written before that.
-func published(t *testing.T, conn *bus.Conn, group, resource string) {
-	t.Helper()
-	told := make(chan struct{}, 1)
-	sub, err := conn.Subscribe(t.Context(), bus.ProgressSubject(group, resource), func(bus.Message) {
-		select {
-		case told <- struct{}{}:
-		default:
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Unsubscribe()
-	select {
-	case <-told:
-	case <-time.After(patience):
-		t.Fatalf("no progress of %s is published", resource)
-	}
-}
-
-// denied reports whether NATS refuses a subscription.
-func denied(t *testing.T, conn *bus.Conn, subject string) bool {
-	t.Helper()
-	subscribe := func(subject string) (<-chan error, func()) {
-		refused := make(chan error, 1)
-		sub, err := conn.Subscribe(t.Context(), subject, func(bus.Message) {}, bus.OnLoss(func(err error) {
-			select {
-			case refused <- err:
-			default:
-			}
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return refused, sub.Unsubscribe
-	}
-	refused, end := subscribe(subject)
-	defer end()
-	// Refusals arrive in order, and no client may subscribe to this subject.
-	surely, over := subscribe("gb.denied." + rand.Text())
-	defer over()
-	select {
-	case err := <-surely:
-		if !errors.Is(err, bus.ErrDenied) {
-			t.Fatal(err)
-		}
-	case <-time.After(patience):
-		t.Fatal("the reference subscription was not refused")
-	}
-	select {
-	case err := <-refused:
-		return errors.Is(err, bus.ErrDenied)
-	default:
-		return false
-	}
-}
-
 // TestHostileClients is scenario 32: whatever an identity has no right to read, forge or inject is
 // refused, and nothing of it is delivered or stored.
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t)
-	s := newTestServer(t, etcd.Endpoints())
-	s.start()
+	s := harness.New(t, etcd.Endpoints())
+	s.Start()
 	ctx := t.Context()
-	trusted := s.trusted()
-	victim := s.onBus("system:kube-controller-manager")
+	trusted := s.Trusted()
+	victim := s.OnBus("system:kube-controller-manager")
 	identities := map[string]bus.Config{
-		"an account without rights": s.account(t, "nobody"),
-		"node n1":                   client.BusConfig(s.service("system:node:n1"), bus.Config{Name: "n1"}),
-		"the scheduler":             client.BusConfig(s.service("system:kube-scheduler"), bus.Config{Name: "scheduler"}),
-		"the controllers":           client.BusConfig(s.service("system:kube-controller-manager"), bus.Config{Name: "controllers"}),
+		"an account without rights": newAccount(t, s, "nobody"),
+		"node n1":                   client.BusConfig(s.Service("system:node:n1"), bus.Config{Name: "n1"}),
+		"the scheduler":             client.BusConfig(s.Service("system:kube-scheduler"), bus.Config{Name: "scheduler"}),
+		"the controllers":           client.BusConfig(s.Service("system:kube-controller-manager"), bus.Config{Name: "controllers"}),
 	}
 	// evil is the data of all messages from hostile clients.
 	const evil = "forged"
@@ -213,7 +94,7 @@ func TestHostileClients(t *testing.T) {
 	// The subject where the publisher reports that it is alive: no client may respond in its place,
 	// or ask it.
 	leader := ""
-	eventually(t, "a publisher is elected", func() bool {
+	harness.Eventually(t, "a publisher is elected", func() bool {
 		for _, candidate := range etcd.Values(t, "/garboard/election/registry/publisher/") {
 			leader = bus.LeadSubject("publisher", candidate)
 		}
@@ -227,7 +108,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	for name, cfg := range identities {
 		t.Run(name, func(t *testing.T) {
-			conn := s.bus.ConnectAs(cfg)
+			conn := s.Bus.ConnectAs(cfg)
 			self := conn.Asker()
 			other := victim.Asker()
 			publish := append(slices.Clone(injected),
@@ -268,7 +149,7 @@ func TestHostileClients(t *testing.T) {
 			}
 			if name != "the controllers" {
 				subjects = append(subjects, bus.ResourceSubject("", "secrets"), bus.ViewSubject("", "secrets", "", "default", ""))
-				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+				if outcome, why := harness.Asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
 					t.Errorf("asking for secrets: got %v %s", outcome, why)
 				}
 			}
@@ -276,23 +157,23 @@ func TestHostileClients(t *testing.T) {
 				subjects = append(subjects, bus.ResourceSubject("", "pods"), bus.ViewSubject("", "pods", "n2", "", ""),
 					bus.ViewSubject("", "pods", scheme.Unscoped, "", ""), bus.ViewSubject("", "nodes", "", "", "n2"), bus.ResourceSubject("", "configmaps"))
 				for _, ask := range []*watchv1.Ask{{Resource: "pods"}, {Resource: "pods", Scope: "n2"}, {Resource: "pods", Scope: scheme.Unscoped}, {Resource: "pods", Namespace: "default", Name: "p2"}} {
-					if outcome, why := asked(t, conn, ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
+					if outcome, why := harness.Asked(t, conn, ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
 						t.Errorf("asking for %v: got %v %s", ask, outcome, why)
 					}
 				}
 			}
 			for _, subject := range subjects {
-				if !denied(t, conn, subject) {
+				if !harness.Denied(t, conn, subject) {
 					t.Errorf("the client may subscribe to %s", subject)
 				}
 			}
 			if name == "node n1" {
 				for _, subject := range []string{bus.ViewSubject("", "pods", "n1", "", ""), bus.ViewSubject("", "nodes", "", "", "n1"), bus.ProgressSubject("", "pods"), bus.NodeSubject("n1", "logs")} {
-					if denied(t, conn, subject) {
+					if harness.Denied(t, conn, subject) {
 						t.Errorf("the client may not subscribe to its own %s", subject)
 					}
 				}
-				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "pods", Scope: "n1"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+				if outcome, why := harness.Asked(t, conn, &watchv1.Ask{Resource: "pods", Scope: "n1"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
 					t.Errorf("asking for its own pods: got %v %s", outcome, why)
 				}
 			}
@@ -303,7 +184,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	t.Run("anonymous", func(t *testing.T) {
 		for what, cfg := range map[string]bus.Config{"nothing": {}, "a made up token": {Token: "system:masters"}, "a name": {User: "system:masters", Password: "x"}} {
-			cfg.URLs = s.bus.Config().URLs
+			cfg.URLs = s.Bus.Config().URLs
 			short, cancel := context.WithTimeout(ctx, time.Second)
 			if conn, err := bus.Connect(short, cfg); err == nil {
 				conn.Close()
@@ -313,7 +194,7 @@ func TestHostileClients(t *testing.T) {
 		}
 	})
 	// Once a later answer has come, the earlier ones would have come too.
-	if outcome, why := asked(t, victim, &watchv1.Ask{Resource: "services", Fresh: true}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+	if outcome, why := harness.Asked(t, victim, &watchv1.Ask{Resource: "services", Fresh: true}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
 		t.Errorf("the controllers ask: got %v %s", outcome, why)
 	}
 	if err := trusted.Flush(ctx); err != nil {
@@ -345,22 +226,22 @@ func TestHostileClients(t *testing.T) {
 // its subscription ends with its connection's lifetime.
 func TestWithdrawnRight(t *testing.T) {
 	t.Parallel()
-	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 4 * time.Second })
+	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 4 * time.Second })
 	ctx := t.Context()
-	admin := typed(t, s.admin())
-	cfg := s.account(t, "reader")
-	s.grant(t, "reader")
-	conn := s.bus.ConnectAs(cfg)
+	admin := harness.Typed(t, s.Admin())
+	cfg := newAccount(t, s, "reader")
+	grant(t, s, "reader")
+	conn := s.Bus.ConnectAs(cfg)
 	ask := &watchv1.Ask{Resource: "configmaps", Namespace: "default"}
-	eventually(t, "the right is in force", func() bool {
-		outcome, _ := asked(t, conn, ask)
+	harness.Eventually(t, "the right is in force", func() bool {
+		outcome, _ := harness.Asked(t, conn, ask)
 		return outcome == watchv1.Outcome_OUTCOME_WHOLE
 	})
 	// An ask may be lost with the connection, which ends every few seconds.
 	answered := func(ask *watchv1.Ask) (outcome watchv1.Outcome) {
 		t.Helper()
-		eventually(t, "an ask is answered", func() bool {
-			outcome, _ = asked(t, conn, ask)
+		harness.Eventually(t, "an ask is answered", func() bool {
+			outcome, _ = harness.Asked(t, conn, ask)
 			return outcome != watchv1.Outcome_OUTCOME_UNSPECIFIED
 		})
 		return outcome
@@ -395,7 +276,7 @@ func TestWithdrawnRight(t *testing.T) {
 	}
 	// The first connection may have been admitted before the binding was known.
 	n := 0
-	eventually(t, "the client receives what it may read", func() bool {
+	harness.Eventually(t, "the client receives what it may read", func() bool {
 		n++
 		say(fmt.Sprintf("before-%d", n))
 		return did(func() bool { return len(heard) > 0 })
@@ -404,14 +285,14 @@ func TestWithdrawnRight(t *testing.T) {
 	if err := admin.RbacV1().RoleBindings("default").Delete(ctx, "reader", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the next ask is refused", func() bool {
-		outcome, why := asked(t, conn, ask)
+	harness.Eventually(t, "the next ask is refused", func() bool {
+		outcome, why := harness.Asked(t, conn, ask)
 		return outcome == watchv1.Outcome_OUTCOME_FORBIDDEN &&
 			strings.Contains(why, `User "system:serviceaccount:default:reader" cannot list resource "configmaps" in API group "" in the namespace "default"`)
 	})
-	eventually(t, "the subscription ends", func() bool { return did(func() bool { return refused }) })
+	harness.Eventually(t, "the subscription ends", func() bool { return did(func() bool { return refused }) })
 	say("after")
-	witness := s.trusted()
+	witness := s.Trusted()
 	if err := witness.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -425,13 +306,13 @@ func TestWithdrawnRight(t *testing.T) {
 // every object.
 func TestRenewalUnderWrites(t *testing.T) {
 	t.Parallel()
-	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 2 * time.Second })
-	config := s.service("system:kube-controller-manager")
+	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 2 * time.Second })
+	config := s.Service("system:kube-controller-manager")
 	api, err := client.New(config, scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := s.onBus("system:kube-controller-manager")
+	conn := s.OnBus("system:kube-controller-manager")
 	var ends sync.Mutex
 	renewals := 0
 	conn.OnReconnect(func() {
@@ -463,7 +344,7 @@ func TestRenewalUnderWrites(t *testing.T) {
 	}()
 	write := func(from, to int) {
 		t.Helper()
-		clients := typed(t, s.admin())
+		clients := harness.Typed(t, s.Admin())
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for i := from; i < to; i++ {
@@ -488,37 +369,37 @@ func TestRenewalUnderWrites(t *testing.T) {
 	}
 	const some = 300
 	write(0, some)
-	eventually(t, "the handlers are notified of all objects", all(some))
-	eventually(t, "the connection was renewed twice", func() bool {
+	harness.Eventually(t, "the handlers are notified of all objects", all(some))
+	harness.Eventually(t, "the connection was renewed twice", func() bool {
 		ends.Lock()
 		defer ends.Unlock()
 		return renewals >= 2
 	})
 	// While no apiserver runs, no client is admitted.
-	s.stop()
-	eventually(t, "the connection has ended", func() bool { return !conn.Connected() })
-	s.start()
+	s.Stop()
+	harness.Eventually(t, "the connection has ended", func() bool { return !conn.Connected() })
+	s.Start()
 	write(some, some+50)
-	eventually(t, "the handlers are notified of all objects after the restart", all(some+50))
-	eventually(t, "the connection is back", conn.Connected)
+	harness.Eventually(t, "the handlers are notified of all objects after the restart", all(some+50))
+	harness.Eventually(t, "the connection is back", conn.Connected)
 }
 
 // TestRightGivenLater: a client gets a right after it has connected. It follows the view over HTTP,
 // since its subscription is refused, until it reconnects; then it follows over the bus.
 func TestRightGivenLater(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := typed(t, s.admin())
-	cfg := s.account(t, "late")
-	conn := s.bus.ConnectAs(cfg)
+	s := harness.Start(t)
+	admin := harness.Typed(t, s.Admin())
+	cfg := newAccount(t, s, "late")
+	conn := s.Bus.ConnectAs(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
-	s.grant(t, "late")
+	grant(t, s, "late")
 	ask := &watchv1.Ask{Resource: "configmaps", Namespace: "default"}
-	eventually(t, "the right is in force", func() bool {
-		outcome, _ := asked(t, conn, ask)
+	harness.Eventually(t, "the right is in force", func() bool {
+		outcome, _ := harness.Asked(t, conn, ask)
 		return outcome == watchv1.Outcome_OUTCOME_WHOLE
 	})
-	api := s.service("system:kube-scheduler") // for its certificate authorities
+	api := s.Service("system:kube-scheduler") // for its certificate authorities
 	api.BearerToken = cfg.Token
 	http, err := client.New(api, scheme.New())
 	if err != nil {
@@ -543,17 +424,17 @@ func TestRightGivenLater(t *testing.T) {
 		if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, name+" arrives", func() bool {
+		harness.Eventually(t, name+" arrives", func() bool {
 			_, ok := maps.Indexer().GetByKey("default/" + name)
 			return ok
 		})
 	}
 	say("early")
-	eventually(t, "HTTP has taken over", func() bool { return log.has("following over HTTP until the bus answers") })
+	harness.Eventually(t, "HTTP has taken over", func() bool { return log.has("following over HTTP until the bus answers") })
 	say("meanwhile")
-	s.bus.Stop()
-	s.bus.Start()
-	eventually(t, "the client returns to the bus", func() bool { return log.has("the bus answers again; leaving HTTP") })
+	s.Bus.Stop()
+	s.Bus.Start()
+	harness.Eventually(t, "the client returns to the bus", func() bool { return log.has("the bus answers again; leaving HTTP") })
 	say("later")
 }
 
@@ -573,13 +454,4 @@ func (s *synced) has(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(s.text.String(), text)
-}
-
-// startServerWith starts an apiserver with a changed configuration.
-func startServerWith(t *testing.T, change func(*apiserver.Config)) *testServer {
-	t.Helper()
-	s := newTestServer(t, etcdtest.New(t))
-	s.change = change
-	s.start()
-	return s
 }

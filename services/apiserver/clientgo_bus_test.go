@@ -32,6 +32,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/garboard/garboard/libs/informer/clientgo"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // wire counts the requests that go to the apiserver over HTTP.
@@ -72,54 +73,35 @@ func (w *wire) requests(text string) []string {
 	return found
 }
 
-// fed returns a configuration whose lists and watches ride NATS, and a count of the requests that
+// adapted returns a configuration whose lists and watches ride NATS, and a count of the requests that
 // still go over HTTP.
-func (s *testServer) fed(config *rest.Config) (*rest.Config, *wire) {
-	s.t.Helper()
+func adapted(s *harness.Server, config *rest.Config) (*rest.Config, *wire) {
+	s.T.Helper()
 	// Use connections of the test's own, which end with it.
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	base := &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true}
-	s.t.Cleanup(base.CloseIdleConnections)
+	s.T.Cleanup(base.CloseIdleConnections)
 	config = rest.CopyConfig(config)
 	config.TLSClientConfig, config.Transport = rest.TLSClientConfig{}, base
 	counted := &wire{seen: map[string]int{}}
 	config.Wrap(counted.wrap)
-	adapter, err := clientgo.New(clientgo.Config{REST: config, Conn: s.onBus("system:kube-controller-manager"), Patience: patience})
+	adapter, err := clientgo.New(clientgo.Config{REST: config, Conn: s.OnBus("system:kube-controller-manager"), Patience: harness.Patience})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.T.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- adapter.Run(ctx) }()
-	s.t.Cleanup(func() {
+	s.T.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			s.t.Errorf("the adapter ended with %v", err)
+			s.T.Errorf("the adapter ended with %v", err)
 		}
 	})
 	return adapter.Config(), counted
-}
-
-// awaitThat polls until check returns nil.
-func awaitThat(t *testing.T, what string, check func() error) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-	}
 }
 
 func configMap(name string, labels map[string]string) *corev1.ConfigMap {
@@ -139,14 +121,14 @@ func contents[T metav1.Object](objects []T) map[string]string {
 // informers hold what the apiserver holds, and none of their lists and watches go there.
 func TestSharedInformersOverTheBus(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
-			plain := typed(t, s.admin())
-			config := s.admin()
+			plain := harness.Typed(t, s.Admin())
+			config := s.Admin()
 			config.ContentType, config.AcceptContentTypes = contentType, contentType
-			fed, counted := s.fed(config)
-			clients := typed(t, fed)
+			fed, counted := adapted(s, config)
+			clients := harness.Typed(t, fed)
 			ctx, cancel := context.WithCancel(t.Context())
 			maps := plain.CoreV1().ConfigMaps("default")
 			for i := range 5 {
@@ -215,7 +197,7 @@ func TestSharedInformersOverTheBus(t *testing.T) {
 				select {
 				case key := <-gone:
 					told[key] = true
-				case <-time.After(patience):
+				case <-time.After(harness.Patience):
 					t.Fatalf("the handler was notified only of these deletions: %v", told)
 				}
 			}
@@ -246,7 +228,7 @@ func same(t *testing.T, clients kubernetes.Interface, namespace string, opts met
 	if len(want) == 0 {
 		t.Fatal("there is nothing to compare")
 	}
-	awaitThat(t, "the informer to hold what the apiserver lists", func() error {
+	harness.Await(t, "the informer to hold what the apiserver lists", func() error {
 		objects, err := lister.List(labels.Everything())
 		if err != nil {
 			return err
@@ -262,8 +244,8 @@ func same(t *testing.T, clients kubernetes.Interface, namespace string, opts met
 // config maps, with caches that ride NATS.
 func TestManagerOverTheBus(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	fed, counted := s.fed(s.admin())
+	s := harness.Start(t)
+	fed, counted := adapted(s, s.Admin())
 	ctx, cancel := context.WithCancel(t.Context())
 	manager, err := ctrl.NewManager(fed, ctrl.Options{
 		Logger: logr.Discard(), Scheme: clientgoscheme.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
@@ -283,13 +265,13 @@ func TestManagerOverTheBus(t *testing.T) {
 			t.Errorf("the manager ended with %v", err)
 		}
 	}()
-	plain := typed(t, s.admin()).CoreV1().ConfigMaps("default")
+	plain := harness.Typed(t, s.Admin()).CoreV1().ConfigMaps("default")
 	for i := range 20 {
 		if _, err := plain.Create(ctx, configMap(fmt.Sprint("text-", i), nil), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	awaitThat(t, "the controller to label all", func() error {
+	harness.Await(t, "the controller to label all", func() error {
 		list, err := plain.List(ctx, metav1.ListOptions{LabelSelector: "seen=yes"})
 		if err != nil {
 			return err
@@ -300,7 +282,7 @@ func TestManagerOverTheBus(t *testing.T) {
 		return nil
 	})
 	// The manager's client reads from the cache.
-	awaitThat(t, "the cache to have the labels", func() error {
+	harness.Await(t, "the cache to have the labels", func() error {
 		var list corev1.ConfigMapList
 		if err := manager.GetClient().List(ctx, &list, client.MatchingLabels{"seen": "yes"}); err != nil {
 			return err
@@ -337,13 +319,13 @@ func (l *labeller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Re
 // TestMetadataOverTheBus follows only metadata, as garbage collectors do.
 func TestMetadataOverTheBus(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	fed, counted := s.fed(s.admin())
+	s := harness.Start(t)
+	fed, counted := adapted(s, s.Admin())
 	clients, err := metadata.NewForConfig(fed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := typed(t, s.admin()).CoreV1().Secrets("default")
+	plain := harness.Typed(t, s.Admin()).CoreV1().Secrets("default")
 	made, err := plain.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one"}, StringData: map[string]string{"a": "b"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +348,7 @@ func TestMetadataOverTheBus(t *testing.T) {
 	if err := plain.Delete(ctx, "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	awaitThat(t, "the deletion", func() error {
+	harness.Await(t, "the deletion", func() error {
 		if _, err := secrets.Lister().ByNamespace("default").Get("one"); !apierrors.IsNotFound(err) {
 			return errors.New("the secret is still in the cache")
 		}
@@ -380,9 +362,9 @@ func TestMetadataOverTheBus(t *testing.T) {
 // TestListsAndWatchesOverTheBus compares single lists and watches with Kubernetes' semantics.
 func TestListsAndWatchesOverTheBus(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	fed, counted := s.fed(s.admin())
-	ctx, plain, riding := t.Context(), typed(t, s.admin()).CoreV1().ConfigMaps("default"), typed(t, fed).CoreV1().ConfigMaps("default")
+	s := harness.Start(t)
+	fed, counted := adapted(s, s.Admin())
+	ctx, plain, riding := t.Context(), harness.Typed(t, s.Admin()).CoreV1().ConfigMaps("default"), harness.Typed(t, fed).CoreV1().ConfigMaps("default")
 
 	// Each list without a version shows everything that was written before it.
 	var last *corev1.ConfigMap
@@ -528,8 +510,8 @@ func newer(t *testing.T, a, b string) bool {
 // that refusals have the apiserver's words.
 func TestRightsOverTheBus(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := typed(t, s.admin())
+	s := harness.Start(t)
+	admin := harness.Typed(t, s.Admin())
 	ctx := t.Context()
 	if _, err := admin.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}},
@@ -542,17 +524,17 @@ func TestRightsOverTheBus(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	fed, counted := s.fed(s.admin())
+	fed, counted := adapted(s, s.Admin())
 	// The administrator makes the adapter follow the views that jane may not see.
 	for _, namespace := range []string{"", "kube-system"} {
-		if _, err := typed(t, fed).CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{}); err != nil {
+		if _, err := harness.Typed(t, fed).CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	jane := rest.CopyConfig(fed)
 	jane.Impersonate = rest.ImpersonationConfig{UserName: "jane"}
-	clients := typed(t, jane)
-	awaitThat(t, "jane's rights", func() error {
+	clients := harness.Typed(t, jane)
+	harness.Await(t, "jane's rights", func() error {
 		_, err := clients.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
 		return err
 	})

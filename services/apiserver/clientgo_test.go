@@ -2,13 +2,11 @@ package apiserver_test
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,45 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
-
-func typed(t *testing.T, config *rest.Config) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-func deployment(name string) *appsv1.Deployment {
-	replicas := int32(2)
-	labels := map[string]string{"app": name}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "nginx:1.14.2"}}},
-			},
-		},
-	}
-}
 
 // TestTypedClient goes through the verbs with client-go's typed client, in JSON and protobuf.
 func TestTypedClient(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			config := s.admin()
+			config := s.Admin()
 			config.ContentType, config.AcceptContentTypes = contentType, contentType
-			client := typed(t, config)
+			client := harness.Typed(t, config)
 			deployments := client.AppsV1().Deployments("default")
 
 			watching, err := deployments.Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
@@ -64,14 +38,14 @@ func TestTypedClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer watching.Stop()
-			made, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{})
+			made, err := deployments.Create(ctx, harness.Deployment(name), metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if made.UID == "" || made.ResourceVersion == "" || made.Generation != 1 {
 				t.Errorf("created without its metadata: %+v", made.ObjectMeta)
 			}
-			if _, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			if _, err := deployments.Create(ctx, harness.Deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 				t.Errorf("created twice: got %v, want AlreadyExists", err)
 			}
 			stale := made.DeepCopy()
@@ -132,12 +106,12 @@ func TestTypedClient(t *testing.T) {
 // TestInformers runs client-go's own informers, which use WatchList.
 func TestInformers(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client := typed(t, s.admin())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	s := harness.Start(t)
+	client := harness.Typed(t, s.Admin())
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	for _, name := range []string{"one", "two"} {
-		if _, err := client.AppsV1().Deployments("default").Create(ctx, deployment(name), metav1.CreateOptions{}); err != nil {
+		if _, err := client.AppsV1().Deployments("default").Create(ctx, harness.Deployment(name), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,8 +158,8 @@ func TestInformers(t *testing.T) {
 // events.
 func TestWatchList(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client, err := dynamic.NewForConfig(s.admin())
+	s := harness.Start(t)
+	client, err := dynamic.NewForConfig(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +171,7 @@ func TestWatchList(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watching.Stop()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(harness.Patience)
 	defer timer.Stop()
 	var names []string
 	for {
@@ -227,8 +201,8 @@ func TestWatchList(t *testing.T) {
 
 func TestDynamicClient(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client, err := dynamic.NewForConfig(s.admin())
+	s := harness.Start(t)
+	client, err := dynamic.NewForConfig(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,70 +235,4 @@ func TestDynamicClient(t *testing.T) {
 	if _, err := maps.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after deletecollection: got %v, want NotFound", err)
 	}
-}
-
-func statusOf(t *testing.T, err error) metav1.Status {
-	t.Helper()
-	status, ok := err.(apierrors.APIStatus)
-	if !ok {
-		t.Fatalf("%v is not an API error", err)
-	}
-	return status.Status()
-}
-
-// TestServiceAccountToken authenticates with a token from the token subresource.
-func TestServiceAccountToken(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	ctx := t.Context()
-	admin := typed(t, s.admin())
-	account, err := admin.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := issue(t, admin, nil)
-	config := s.service("system:kube-scheduler")
-	config.BearerToken = token
-	robot := typed(t, config)
-	_, err = robot.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-	want := `pods is forbidden: User "system:serviceaccount:default:robot" cannot list resource "pods" in API group "" in the namespace "default"`
-	if !apierrors.IsForbidden(err) || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-	if err := admin.CoreV1().ServiceAccounts("default").Delete(ctx, "robot", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(patience)
-	for err = nil; !apierrors.IsUnauthorized(err); _, err = robot.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the token of a deleted service account is still accepted: %v", err)
-		}
-	}
-	if account.UID == "" {
-		t.Error("the service account has no UID")
-	}
-}
-
-func issue(t *testing.T, client kubernetes.Interface, ref *unstructured.Unstructured) string {
-	t.Helper()
-	body := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 600}}
-	if ref != nil {
-		body["spec"].(map[string]any)["boundObjectRef"] = ref.Object
-	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := client.CoreV1().RESTClient().Post().AbsPath("/api/v1/namespaces/default/serviceaccounts/robot/token").
-		SetHeader("Content-Type", "application/json").Body(data).DoRaw(t.Context())
-	if err != nil {
-		t.Fatalf("%v: %s", err, result)
-	}
-	var answer struct {
-		Status struct{ Token string }
-	}
-	if err := json.Unmarshal(result, &answer); err != nil || answer.Status.Token == "" {
-		t.Fatalf("got %s: %v", result, err)
-	}
-	return answer.Status.Token
 }

@@ -5,32 +5,34 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestComponents reads the status of the plane: etcd answers, and leaders renew their leases.
 func TestComponents(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	js := map[string]string{"Content-Type": "application/json"}
-	if res, body := s.exchange(admin, "POST", "/api/v1/namespaces", `{"metadata":{"name":"kube-system"}}`, js); res.StatusCode != 201 && res.StatusCode != 409 {
+	if res, body := s.Exchange(admin, "POST", "/api/v1/namespaces", `{"metadata":{"name":"kube-system"}}`, js); res.StatusCode != 201 && res.StatusCode != 409 {
 		t.Fatal(body)
 	}
 	lease := func(name string, renewed time.Time) {
 		t.Helper()
 		body := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"holderIdentity":"me","leaseDurationSeconds":3600,"renewTime":%q}}`, name, renewed.UTC().Format("2006-01-02T15:04:05.000000Z"))
-		if res, answer := s.exchange(admin, "POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", body, js); res.StatusCode != 201 {
+		if res, answer := s.Exchange(admin, "POST", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", body, js); res.StatusCode != 201 {
 			t.Fatal(answer)
 		}
 	}
 	get := func(path, accept string) (string, string) {
 		t.Helper()
-		res, body := s.exchange(admin, "GET", path, "", map[string]string{"Accept": accept})
+		res, body := s.Exchange(admin, "GET", path, "", map[string]string{"Accept": accept})
 		return body, strings.Join(res.Header.Values("Warning"), " ")
 	}
 	const all, table = "/api/v1/componentstatuses", "application/json;as=Table;g=meta.k8s.io;v=v1"
 	var warning string
-	awaitThat(t, "etcd to answer in time", func() error {
+	harness.Await(t, "etcd to answer in time", func() error {
 		var body string
 		body, warning = get(all, "application/json")
 		for _, text := range []string{
@@ -53,7 +55,7 @@ func TestComponents(t *testing.T) {
 		all + "/scheduler": {`"cells":["scheduler","Healthy","ok",""]`},
 		all + "?fieldSelector=metadata.name%3Detcd-0": {`"rows":[{"cells":["etcd-0","Healthy","ok",""]`},
 	} {
-		awaitThat(t, what, func() error {
+		harness.Await(t, what, func() error {
 			body, _ := get(what, table)
 			for _, text := range want {
 				if !strings.Contains(body, text) {
@@ -64,11 +66,11 @@ func TestComponents(t *testing.T) {
 		})
 	}
 	for path, code := range map[string]int{all + "/nobody": 404, all + "?watch=true": 405, all + "?labelSelector=%3D%3D": 400} {
-		if res, body := s.exchange(admin, "GET", path, "", nil); res.StatusCode != code {
+		if res, body := s.Exchange(admin, "GET", path, "", nil); res.StatusCode != code {
 			t.Errorf("%s: got %d %s", path, res.StatusCode, body)
 		}
 	}
-	if res, body := s.exchange(admin, "DELETE", all, "", nil); res.StatusCode != 405 {
+	if res, body := s.Exchange(admin, "DELETE", all, "", nil); res.StatusCode != 405 {
 		t.Errorf("DELETE: got %d %s, want 405", res.StatusCode, body)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // call is a request and Kubernetes' response to it. Empty patterns are not checked.
@@ -22,7 +24,7 @@ type call struct {
 // from a server built from k8s.io/apiserver.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	const (
 		owners = `"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"a"},{"apiVersion":"v1","kind":"Pod","name":"p","uid":"a"}]`
 		kept   = `"ownerReferences":\[\{"apiVersion":"v1","kind":"Pod","name":"p","uid":"a"\}\]`
@@ -112,7 +114,7 @@ func TestConformance(t *testing.T) {
 			if c.contentType != "" {
 				header["Content-Type"] = c.contentType
 			}
-			res, body := s.exchange(s.admin(), c.method, c.path, c.body, header)
+			res, body := s.Exchange(s.Admin(), c.method, c.path, c.body, header)
 			if res.StatusCode != c.code || !regexp.MustCompile(`(?s)`+c.answer).MatchString(body) {
 				t.Errorf("got %d\n%s\nwant %d\n%s", res.StatusCode, brief(body), c.code, c.answer)
 			}

@@ -20,11 +20,12 @@ import (
 	deploy "github.com/garboard/garboard/libs/pki/deployment"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // deployed starts an apiserver with etcd and NATS, each with what `garboard init` creates for it,
 // and each requiring client certificates.
-func deployed(t *testing.T) (s *testServer, dir string) {
+func deployed(t *testing.T) (s *harness.Server, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := deploy.Fill(deploy.Config{Dir: dir}); err != nil {
@@ -48,28 +49,28 @@ include %q
 	if err := os.WriteFile(in("nats/nats.conf"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = &testServer{t: t, certDir: in("apiserver"), etcd: etcd, bus: bustest.NewServerWith(t, embedded.Config{File: in("nats/nats.conf")})}
-	s.change = func(cfg *apiserver.Config) {
+	s = &harness.Server{T: t, CertDir: in("apiserver"), Etcd: etcd, Bus: bustest.NewServerWith(t, embedded.Config{File: in("nats/nats.conf")})}
+	s.Change = func(cfg *apiserver.Config) {
 		cfg.TLSCertFile, cfg.TLSKeyFile = in("apiserver/tls.crt"), in("apiserver/tls.key")
 		cfg.EtcdCAFile, cfg.EtcdCertFile, cfg.EtcdKeyFile = in("apiserver/etcd-ca.crt"), in("apiserver/etcd-client.crt"), in("apiserver/etcd-client.key")
 		cfg.Bus.CAFile, cfg.Bus.CertFile, cfg.Bus.KeyFile = in("apiserver/ca.crt"), in("apiserver/nats-client.crt"), in("apiserver/nats-client.key")
 	}
-	s.start()
+	s.Start()
 	return s, dir
 }
 
-// as reads a kubeconfig from the directory, for the server of the test.
-func (s *testServer) as(kubeconfig string) *rest.Config {
-	s.t.Helper()
+// loaded reads a kubeconfig, and replaces its address with the server's.
+func loaded(s *harness.Server, kubeconfig string) *rest.Config {
+	s.T.Helper()
 	data, err := os.ReadFile(kubeconfig)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(data)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	config.Host, config.QPS = s.url, -1
+	config.Host, config.QPS = s.URL, -1
 	return config
 }
 
@@ -81,26 +82,26 @@ func TestDeployment(t *testing.T) {
 	for kubeconfig, want := range map[string]string{
 		"admin/kubeconfig": "kubernetes-admin", "controllers/kubeconfig": "system:kube-controller-manager", "scheduler/kubeconfig": "system:kube-scheduler",
 	} {
-		config := s.as(in(kubeconfig))
-		res, body := s.exchange(config, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		config := loaded(s, in(kubeconfig))
+		res, body := s.Exchange(config, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
 			`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, map[string]string{"Content-Type": "application/json"})
 		if res.StatusCode != http.StatusCreated || !strings.Contains(body, `"username":"`+want+`"`) {
 			t.Errorf("%s: got %d %s", kubeconfig, res.StatusCode, body)
 		}
 	}
-	if res, body := s.exchange(s.as(in("admin/kubeconfig")), http.MethodPost, "/api/v1/namespaces",
+	if res, body := s.Exchange(loaded(s, in("admin/kubeconfig")), http.MethodPost, "/api/v1/namespaces",
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"made"}}`, map[string]string{"Content-Type": "application/json"}); res.StatusCode != http.StatusCreated {
 		t.Errorf("the administrator gets %d %s", res.StatusCode, body)
 	}
 	// NATS admits a client that presents a certificate, and asks the apiserver for its rights.
-	scheduler := client.BusConfig(s.as(in("scheduler/kubeconfig")), bus.Config{Name: "scheduler"})
+	scheduler := client.BusConfig(loaded(s, in("scheduler/kubeconfig")), bus.Config{Name: "scheduler"})
 	scheduler.CAFile = in("scheduler/ca.crt")
-	conn := s.bus.ConnectAs(scheduler)
-	if denied(t, conn, bus.ResourceSubject("", "pods")) || !denied(t, conn, bus.ResourceSubject("", "secrets")) {
+	conn := s.Bus.ConnectAs(scheduler)
+	if harness.Denied(t, conn, bus.ResourceSubject("", "pods")) || !harness.Denied(t, conn, bus.ResourceSubject("", "secrets")) {
 		t.Error("the scheduler's rights differ from RBAC")
 	}
 	// NATS does not admit a client without a certificate, whatever its token.
-	nobody := s.bus.Config()
+	nobody := s.Bus.Config()
 	nobody.CAFile, nobody.Token = in("scheduler/ca.crt"), "whatever"
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -4,14 +4,16 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestClientsAreWarnedOfEndpoints requests Endpoints in every way, each with a warning, and their
 // replacement, without one.
 func TestClientsAreWarnedOfEndpoints(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	const (
 		warning   = `299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"`
 		ignored   = `299 - "Endpoints is accepted but not acted on: no traffic is routed by it"`
@@ -36,7 +38,7 @@ func TestClientsAreWarnedOfEndpoints(t *testing.T) {
 		{http.MethodGet, newer, "", http.StatusOK, false},
 		{http.MethodGet, "/api/v1/services", "", http.StatusOK, false},
 	} {
-		answer, body := s.exchange(admin, step.method, step.path, step.body, nil)
+		answer, body := s.Exchange(admin, step.method, step.path, step.body, nil)
 		if answer.StatusCode != step.status {
 			t.Errorf("%s %s: got %d %s", step.method, step.path, answer.StatusCode, body)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 const (
@@ -116,13 +117,13 @@ type fabricDocument struct {
 
 func newFabricDocument(t *testing.T) *fabricDocument {
 	t.Helper()
-	s := startServer(t)
+	s := harness.Start(t)
 	table := scheme.New()
-	api, err := client.New(s.admin(), table)
+	api, err := client.New(s.Admin(), table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fabricDocument{t: t, table: table, conn: s.onBus("system:kube-controller-manager"), api: api, examples: map[string]string{}}
+	return &fabricDocument{t: t, table: table, conn: s.OnBus("system:kube-controller-manager"), api: api, examples: map[string]string{}}
 }
 
 func (d *fabricDocument) follow() {
@@ -138,8 +139,8 @@ func (d *fabricDocument) follow() {
 	if err := d.conn.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	published(t, d.conn, "", "configmaps")
-	published(t, d.conn, "", "secrets")
+	harness.Published(t, d.conn, "", "configmaps")
+	harness.Published(t, d.conn, "", "secrets")
 	ask := &watchv1.Ask{Resource: "configmaps", Namespace: "default", Fresh: true}
 	whole := d.ask(ask)
 	d.show("ask", ask)
@@ -204,7 +205,7 @@ func (d *fabricDocument) follow() {
 func (d *fabricDocument) history() {
 	ask := &watchv1.HistoryAsk{Resource: "configmaps", Namespace: "default", Name: "greeting", After: d.bounds[1]}
 	d.show("history-ask", ask)
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(harness.Patience); ; {
 		page := &watchv1.HistoryPage{}
 		d.read(d.request(d.conn.Asker().History("", "configmaps"), "gb.history", ask), page)
 		var kept []*watchv1.LoggedMessage
@@ -250,7 +251,7 @@ func (d *fabricDocument) subscribe(subject string) <-chan bus.Message {
 // next waits for a message.
 func (d *fabricDocument) next(messages <-chan bus.Message, wanted func(*watchv1.Message) bool) *watchv1.Message {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.t.Context(), harness.Patience)
 	defer cancel()
 	for {
 		select {
@@ -284,7 +285,7 @@ func (d *fabricDocument) read(data []byte, m proto.Message) {
 
 func (d *fabricDocument) ask(ask *watchv1.Ask) *watchv1.Chunk {
 	d.t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(harness.Patience); ; {
 		chunk := &watchv1.Chunk{}
 		d.read(d.request(d.conn.Asker().Ask("", "configmaps"), "gb.ask", ask), chunk)
 		if chunk.GetOutcome() != watchv1.Outcome_OUTCOME_NOT_YET || time.Now().After(deadline) {
@@ -306,7 +307,7 @@ func (d *fabricDocument) request(subject, root string, m proto.Message) []byte {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(harness.Patience); ; {
 		if err := d.conn.PublishRequest(d.t.Context(), subject, inbox, data); err != nil {
 			d.t.Fatal(err)
 		}

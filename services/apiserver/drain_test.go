@@ -18,11 +18,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // member is a replica as its clients see it.
 type member struct {
-	*testServer
+	*harness.Server
 	config *rest.Config
 	client *http.Client
 
@@ -38,14 +39,14 @@ type balancer struct {
 	members []*member
 }
 
-func (b *balancer) add(server *testServer) *member {
+func (b *balancer) add(server *harness.Server) *member {
 	b.t.Helper()
-	config := server.admin()
+	config := server.Admin()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	m := &member{testServer: server, config: config, client: client}
+	m := &member{Server: server, config: config, client: client}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.members = append(b.members, m)
@@ -74,7 +75,7 @@ func (b *balancer) check(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, m := range b.all() {
 			ready := false
-			if r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url+"/readyz", nil); err == nil {
+			if r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL+"/readyz", nil); err == nil {
 				if answer, err := client.Do(r); err == nil {
 					ready = answer.StatusCode == http.StatusOK
 					_ = answer.Body.Close()
@@ -177,7 +178,7 @@ func TestDrainedReplicas(t *testing.T) {
 				return
 			}
 			sent := time.Now()
-			watching, err := typed(t, m.config).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: at})
+			watching, err := harness.Typed(t, m.config).CoreV1().ConfigMaps("default").Watch(ctx, metav1.ListOptions{ResourceVersion: at})
 			if err != nil {
 				if ctx.Err() == nil && !m.excused(sent, drainDelay, err.Error()) {
 					t.Errorf("watching: %v", err)
@@ -207,7 +208,7 @@ func TestDrainedReplicas(t *testing.T) {
 		gone.mu.Lock()
 		gone.told = time.Now()
 		gone.mu.Unlock()
-		gone.stop()
+		gone.Stop()
 		b.remove(gone)
 		gone.client.CloseIdleConnections()
 		spread, early := ends()
@@ -217,8 +218,8 @@ func TestDrainedReplicas(t *testing.T) {
 		if spread < drainWatches/10 {
 			atOnce++ // Or it only seems so, since the machine stalled meanwhile.
 		}
-		next := &testServer{t: t, certDir: gone.certDir, etcd: gone.etcd, bus: gone.bus, change: gone.change}
-		next.start()
+		next := &harness.Server{T: t, CertDir: gone.CertDir, Etcd: gone.Etcd, Bus: gone.Bus, Change: gone.Change}
+		next.Start()
 		members[n%2] = b.add(next)
 	}
 	if atOnce > 3 {
@@ -247,7 +248,7 @@ func TestDrainedReplicas(t *testing.T) {
 // post creates an object with one request.
 func (m *member) post(ctx context.Context, name string) (text string, code int) {
 	body := strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"}}`)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+"/api/v1/namespaces/default/configmaps", body)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL+"/api/v1/namespaces/default/configmaps", body)
 	if err != nil {
 		return err.Error(), 0
 	}
@@ -271,7 +272,7 @@ func (m *member) watches(t *testing.T, n int) (ends func() (spread time.Duration
 	var mu sync.Mutex
 	var at []time.Time
 	for range n {
-		watching, err := typed(t, m.config).CoreV1().Secrets("default").Watch(t.Context(), metav1.ListOptions{})
+		watching, err := harness.Typed(t, m.config).CoreV1().Secrets("default").Watch(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestEventsInAnEtcdOfTheirOwn checks the whole path of events that have an etcd cluster of their
@@ -30,12 +31,12 @@ import (
 func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	main, other := etcdtest.Start(t), etcdtest.Start(t)
-	s := newTestServer(t, main.Endpoints())
-	s.change = func(cfg *apiserver.Config) {
+	s := harness.New(t, main.Endpoints())
+	s.Change = func(cfg *apiserver.Config) {
 		cfg.EtcdServersOverrides = []string{"/events#" + other.Endpoints()[0]}
 	}
-	s.start()
-	clients := typed(t, s.admin())
+	s.Start()
+	clients := harness.Typed(t, s.Admin())
 	events := clients.CoreV1().Events("default")
 	event := func(name string) *corev1.Event {
 		return &corev1.Event{
@@ -45,7 +46,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 		}
 	}
 	// From here on only the test writes to either etcd.
-	eventually(t, "a publisher is elected for each part", func() bool {
+	harness.Eventually(t, "a publisher is elected for each part", func() bool {
 		const elections = "/garboard/election/"
 		return len(main.Values(t, elections)) > 0 && len(other.Values(t, elections)) > 0
 	})
@@ -99,9 +100,9 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	initial.Stop()
 
 	// After a restart a watch still resumes where it stopped.
-	s.stop()
-	s.start()
-	clients = typed(t, s.admin())
+	s.Stop()
+	s.Start()
+	clients = harness.Typed(t, s.Admin())
 	watching, err := clients.CoreV1().Events("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: made[0].ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	}
 
 	// One follower of each etcd.
-	conn := s.onBus("system:kube-controller-manager")
+	conn := s.OnBus("system:kube-controller-manager")
 	factory := informer.NewFactory(informer.FactoryConfig{
 		Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: followed, Client: fake.New(followed)}), Table: followed, Service: "test",
 	})
@@ -137,7 +138,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the followers have both", func() bool {
+	harness.Eventually(t, "the followers have both", func() bool {
 		e, ok := eventInformer.Indexer().GetByKey("default/e3")
 		c, there := mapInformer.Indexer().GetByKey("default/c")
 		return ok && there && e.ResourceVersion == created.ResourceVersion && c.ResourceVersion == config.ResourceVersion &&
@@ -165,7 +166,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			written["events"][created.ResourceVersion] = true
 		},
 	}
-	trusted := s.trusted()
+	trusted := s.Trusted()
 	for stream, resource := range map[string]string{"GARBOARD_WATCH": "configmaps", "GARBOARD_WATCH_EVENTS": "events"} {
 		subject := bus.ResourceSubject("", resource)
 		log, err := trusted.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{subject}, MaxAge: 24 * time.Hour})
@@ -173,7 +174,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer log.Close()
-		eventually(t, stream+" holds what was written", func() bool {
+		harness.Eventually(t, stream+" holds what was written", func() bool {
 			message, err := log.Last(t.Context(), subject)
 			if err != nil {
 				write[resource]()
@@ -207,9 +208,9 @@ func TestStartBesideCorruptValues(t *testing.T) {
 		values["/registry/"+key] = "k8s\x00rubbish"
 	}
 	etcd.Put(t, values)
-	s := newTestServer(t, etcd.Endpoints())
-	s.start()
-	client := typed(t, s.admin()).CoreV1()
+	s := harness.New(t, etcd.Endpoints())
+	s.Start()
+	client := harness.Typed(t, s.Admin()).CoreV1()
 	if _, err := client.ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "good"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -228,19 +229,5 @@ func TestStartBesideCorruptValues(t *testing.T) {
 	if status, _ = err.(apierrors.APIStatus); status == nil || status.Status().Code != http.StatusInternalServerError ||
 		!strings.Contains(err.Error(), "/registry/configmaps/default/bad") || !strings.Contains(err.Error(), "corrupt") {
 		t.Errorf("a corrupt value: got %v", err)
-	}
-}
-
-// eventually waits until a condition, which what describes, holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting until %s", what)
-		}
-		<-tick.C
 	}
 }

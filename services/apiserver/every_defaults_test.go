@@ -61,8 +61,8 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 		}
 	}
 	following.end()
-	last.server.stop()
-	last.server.start()
+	last.server.Stop()
+	last.server.Start()
 	if diff := cmp.Diff(before, last.etcd.Values(t, "/garboard/history")); diff != "" {
 		t.Errorf("after a restart of the apiserver etcd has another history:\n%s", diff)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
 	garboard "github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // seen is a sink that keeps the objects of a view.
@@ -81,11 +82,11 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 	}
 	if f.source == nil {
 		const who = "system:kube-controller-manager"
-		api, err := client.New(e.server.service(who), e.table)
+		api, err := client.New(e.server.Service(who), e.table)
 		if err != nil {
 			e.Fatal(err)
 		}
-		f.source = fabricsource.New(fabricsource.Config{Conn: e.server.onBus(who), Table: e.table, Client: api})
+		f.source = fabricsource.New(fabricsource.Config{Conn: e.server.OnBus(who), Table: e.table, Client: api})
 	}
 	sinks := map[informer.View]*seen{{}: {}}
 	if e.namespace != "" {
@@ -102,7 +103,7 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 	return func(name string) {
 		e.Helper()
 		for view, sink := range sinks {
-			awaitThat(e.T, fmt.Sprintf("%s to arrive at the follower of %+v", name, view), func() error {
+			harness.Await(e.T, fmt.Sprintf("%s to arrive at the follower of %+v", name, view), func() error {
 				obj := sink.get(e.namespace, name)
 				g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
 				switch {

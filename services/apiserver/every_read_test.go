@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestEveryKindIsRead reads objects of every kind one by one, in lists, in pages and by watches, in
@@ -54,7 +56,7 @@ func (e *every) forms(objs []*unstructured.Unstructured) {
 		}
 	}
 	// The apiserver renews a Lease now and then, so a later list may have a later revision.
-	awaitThat(e.T, "a list in protobuf that equals the list in JSON", func() error {
+	harness.Await(e.T, "a list in protobuf that equals the list in JSON", func() error {
 		var lists [2]runtime.Object
 		for i, form := range []string{asJSON, asProtobuf} {
 			g := e.want(http.StatusOK, e.do(http.MethodGet, e.at("", labelled), asJSON, form, ""))
@@ -250,7 +252,7 @@ func (e *every) watches(objs []*unstructured.Unstructured) {
 // initial events.
 func (e *every) watch(form string, q ...string) (said []string) {
 	e.Helper()
-	req, err := http.NewRequestWithContext(e.Context(), http.MethodGet, e.server.url+e.at("", append(q, labelled, "watch=true", "timeoutSeconds=60")...), http.NoBody)
+	req, err := http.NewRequestWithContext(e.Context(), http.MethodGet, e.server.URL+e.at("", append(q, labelled, "watch=true", "timeoutSeconds=60")...), http.NoBody)
 	if err != nil {
 		e.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // right is one verb on a kind or a subresource.
@@ -39,7 +41,7 @@ func TestEveryKindHasItsRights(t *testing.T) {
 		}
 		// The right that was granted last becomes known last.
 		last := rights[len(rights)-1]
-		awaitThat(e.T, "the rights to take effect", func() error {
+		harness.Await(e.T, "the rights to take effect", func() error {
 			if refusal := e.refused(e.user(last), last); refusal != "" {
 				return fmt.Errorf("%s is refused: %s", last, refusal)
 			}

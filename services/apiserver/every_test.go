@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -27,7 +28,7 @@ const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
 type every struct {
 	*testing.T
 	etcd   *etcdtest.Server
-	server *testServer
+	server *harness.Server
 	client *http.Client
 	table  *scheme.Table
 	set    *samples.Set
@@ -42,13 +43,13 @@ type every struct {
 func forEvery(t *testing.T, test func(e *every)) {
 	t.Helper()
 	etcd, table := etcdtest.Start(t), scheme.New()
-	s := newTestServer(t, etcd.Endpoints())
-	s.start()
+	s := harness.New(t, etcd.Endpoints())
+	s.Start()
 	set, err := samples.New(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := rest.HTTPClientFor(s.admin())
+	client, err := rest.HTTPClientFor(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func (g got) message() string {
 // do sends a request.
 func (e *every) do(method, path, contentType, accept, body string) got {
 	e.Helper()
-	req, err := http.NewRequestWithContext(e.Context(), method, e.server.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(e.Context(), method, e.server.URL+path, strings.NewReader(body))
 	if err != nil {
 		e.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // hostile is an HTTP/2 connection that limits how many bytes each stream may receive.
@@ -45,15 +46,15 @@ type hostile struct {
 	done   chan struct{}
 }
 
-// hostile connects with a token. It lets the server send window bytes of each response; if that is
+// newHostile connects with a token. It lets the server send window bytes of each response; if that is
 // above zero, it reads nothing of what is sent.
-func (s *testServer) hostile(t *testing.T, token string, window uint32) *hostile {
+func newHostile(t *testing.T, s *harness.Server, token string, window uint32) *hostile {
 	t.Helper()
-	target, err := url.Parse(s.url)
+	target, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := rest.TLSConfigFor(s.admin())
+	config, err := rest.TLSConfigFor(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,20 +151,20 @@ const requestTimeout = 5 * time.Second
 
 // overrun starts an apiserver with a small limit of requests, which knows bob, an administrator,
 // and returns the token of an ordinary service account.
-func overrun(t *testing.T, change func(*apiserver.Config)) (s *testServer, token string) {
+func overrun(t *testing.T, change func(*apiserver.Config)) (s *harness.Server, token string) {
 	t.Helper()
-	s = newTestServer(t, etcdtest.New(t))
+	s = harness.New(t, etcdtest.New(t))
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("mastertoken,boss,b1,\"system:masters\"\nbobtoken,bob,b1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.change = func(cfg *apiserver.Config) {
+	s.Change = func(cfg *apiserver.Config) {
 		cfg.Authentication.TokenFile = tokens
 		cfg.MaxReads, cfg.MaxWrites = 40, 40
 		change(cfg)
 	}
-	s.start()
-	admin := typed(t, s.admin())
+	s.Start()
+	admin := harness.Typed(t, s.Admin())
 	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "bob"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
@@ -181,10 +182,10 @@ func overrun(t *testing.T, change func(*apiserver.Config)) (s *testServer, token
 }
 
 // idles waits until no request is in flight.
-func (s *testServer) idles(t *testing.T) {
+func idles(t *testing.T, s *harness.Server) {
 	t.Helper()
-	eventually(t, "no request is in flight", func() bool {
-		_, text := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
+	harness.Eventually(t, "no request is in flight", func() bool {
+		_, text := s.Exchange(s.Admin(), http.MethodGet, "/metrics", "", nil)
 		// This request itself is.
 		return strings.Contains(text, `apiserver_current_inflight_requests{request_kind="readOnly"} 1`+"\n") &&
 			!strings.Contains(text, `apiserver_current_inflight_requests{request_kind="mutating"} 1`)
@@ -195,18 +196,18 @@ func (s *testServer) idles(t *testing.T) {
 // user from reading, and can read again once the requests time out.
 func TestOneUserDoesNotTakeAllReads(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
-	h := s.hostile(t, token, 0)
+	h := newHostile(t, s, token, 0)
 	for range 100 {
 		h.open(http.MethodGet, "/openapi/v2", 0)
 	}
-	eventually(t, "some of the requests are refused", func() bool { refused, _ := h.answers("429"); return refused > 0 })
-	bob := typed(t, s.withToken("bobtoken"))
+	harness.Eventually(t, "some of the requests are refused", func() bool { refused, _ := h.answers("429"); return refused > 0 })
+	bob := harness.Typed(t, s.WithToken("bobtoken"))
 	if _, err := bob.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
 	// All 100 wait to send: some a response, the others their refusal.
-	eventually(t, "the requests are cut off", func() bool { _, cut := h.answers("200"); return cut == 100 })
-	if _, err := typed(t, s.withToken(token)).Discovery().OpenAPISchema(); err != nil {
+	harness.Eventually(t, "the requests are cut off", func() bool { _, cut := h.answers("200"); return cut == 100 })
+	if _, err := harness.Typed(t, s.WithToken(token)).Discovery().OpenAPISchema(); err != nil {
 		t.Errorf("the user, afterwards: %v", err)
 	}
 }
@@ -215,20 +216,20 @@ func TestOneUserDoesNotTakeAllReads(t *testing.T) {
 // lease.
 func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
-	h := s.hostile(t, token, 0)
+	h := newHostile(t, s, token, 0)
 	for range 100 {
 		h.open(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 10)
 	}
-	eventually(t, "some of the requests are refused", func() bool { refused, _ := h.answers("429"); return refused > 0 })
-	node := typed(t, s.service("system:node:n1"))
+	harness.Eventually(t, "some of the requests are refused", func() bool { refused, _ := h.answers("429"); return refused > 0 })
+	node := harness.Typed(t, s.Service("system:node:n1"))
 	if _, err := node.CoordinationV1().Leases("kube-node-lease").Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
 		t.Errorf("a node's lease: %v", err)
 	}
-	if _, err := typed(t, s.withToken("bobtoken")).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := harness.Typed(t, s.WithToken("bobtoken")).CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); err != nil {
 		t.Errorf("another user: %v", err)
 	}
-	eventually(t, "the requests that were let in have timed out", func() bool { late, _ := h.answers("504"); return late == 10 })
-	if _, err := whoami(t, s.withToken(token)); err != nil {
+	harness.Eventually(t, "the requests that were let in have timed out", func() bool { late, _ := h.answers("504"); return late == 10 })
+	if _, err := whoami(t, s.WithToken(token)); err != nil {
 		t.Errorf("the user, afterwards: %v", err)
 	}
 }
@@ -237,31 +238,31 @@ func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 // its requests; they end nevertheless.
 func TestConnectionThatTakesNothing(t *testing.T) {
 	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
-	h := s.hostile(t, token, 1<<31-1)
+	h := newHostile(t, s, token, 1<<31-1)
 	// How many whole responses the buffers of the two sockets take is up to the kernel, and on a slow
 	// machine the first requests end before the last ones begin.
-	eventually(t, "the user's share is used up", func() bool {
+	harness.Eventually(t, "the user's share is used up", func() bool {
 		for range 10 {
 			h.open(http.MethodGet, "/openapi/v2", 0)
 		}
-		res, _ := s.exchange(s.withToken(token), http.MethodGet, "/version", "", nil)
+		res, _ := s.Exchange(s.WithToken(token), http.MethodGet, "/version", "", nil)
 		return res.StatusCode == http.StatusTooManyRequests
 	})
-	s.idles(t)
+	idles(t, s)
 }
 
 // TestDeadlinesOverNATS: requests that send no body, or whose responses are not read, time out over
 // NATS too.
 func TestDeadlinesOverNATS(t *testing.T) {
 	s, _ := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
-	carried := s.carried(t, s.withToken("bobtoken"))
+	carried := s.Carried(t, s.WithToken("bobtoken"))
 	client, err := rest.HTTPClientFor(carried)
 	if err != nil {
 		t.Fatal(err)
 	}
 	do := func(method, path string, body io.Reader) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, body)
+		req, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +283,7 @@ func TestDeadlinesOverNATS(t *testing.T) {
 	if late := do(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body); late.StatusCode != http.StatusGatewayTimeout {
 		t.Errorf("without a body: %s", late.Status)
 	}
-	s.idles(t)
+	idles(t, s)
 	if _, err := io.Copy(io.Discard, unread.Body); err == nil {
 		t.Error("a client that reads nothing in time takes a part for the whole")
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // fenced is one request that writes, or would write if it were not a dry run.
@@ -122,7 +123,7 @@ func fencedRequests() []fenced {
 			return err
 		}},
 		{"deployment", func(ctx context.Context, api client.Interface) error {
-			d := deployment("d")
+			d := harness.Deployment("d")
 			d.Namespace = "default"
 			_, err := client.Of[*appsv1.Deployment](api).Create(ctx, d, metav1.CreateOptions{})
 			return err
@@ -212,16 +213,16 @@ func TestDeposedLeaderWritesNothing(t *testing.T) {
 	for _, by := range []client.Transport{client.TransportHTTP, client.TransportNATS} {
 		t.Run(string(by), func(t *testing.T) {
 			etcd := etcdtest.Start(t)
-			s := startCarriedOn(t, etcd.Endpoints())
-			config := s.withToken(masterToken)
+			s := harness.StartWithTokensOn(t, etcd.Endpoints())
+			config := s.WithToken(harness.MasterToken)
 			if by == client.TransportNATS {
-				config = s.carried(t, config)
+				config = s.Carried(t, config)
 			}
 			api, err := client.New(config, scheme.New())
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the service account exists", func() bool {
+			harness.Eventually(t, "the service account exists", func() bool {
 				_, err := client.Of[*corev1.ServiceAccount](api).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}}, metav1.CreateOptions{})
 				return err == nil || apierrors.IsAlreadyExists(err)
 			})
@@ -261,8 +262,8 @@ func TestDeposedLeaderWritesNothing(t *testing.T) {
 // more often than leaders do.
 func TestRenewalsDoNotDisturb(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	api, err := client.New(s.admin(), scheme.New())
+	s := harness.Start(t)
+	api, err := client.New(s.Admin(), scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,8 +302,8 @@ func TestRenewalsDoNotDisturb(t *testing.T) {
 // TestFenceHeader sends headers as any client might.
 func TestFenceHeader(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	api, err := client.New(s.admin(), scheme.New())
+	s := harness.Start(t)
+	api, err := client.New(s.Admin(), scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +311,7 @@ func TestFenceHeader(t *testing.T) {
 	gone, elsewhere := f, f
 	gone.Name, elsewhere.Namespace = "shard-8", "elsewhere"
 	const maps = "/api/v1/namespaces/default/configmaps"
-	scheduler := s.service("system:kube-scheduler")
+	scheduler := s.Service("system:kube-scheduler")
 	for i, tc := range []struct {
 		config  *rest.Config
 		method  string
@@ -318,15 +319,15 @@ func TestFenceHeader(t *testing.T) {
 		code    int
 		message string
 	}{
-		{s.admin(), "POST", []string{f.String()}, 201, ""},
-		{s.admin(), "POST", []string{""}, 400, "the header Garboard-Fence: "},
-		{s.admin(), "POST", []string{"kube-system/shard-7"}, 400, "is not NAMESPACE/NAME;uid=UID;transitions=NUMBER;holder=HOLDER"},
-		{s.admin(), "POST", []string{strings.Repeat("x", 5000)}, 400, "more than 4096"},
-		{s.admin(), "POST", []string{f.String(), f.String()}, 400, "is set 2 times"},
-		{s.admin(), "GET", []string{"nonsense"}, 200, ""},
-		{s.admin(), "POST", []string{gone.String()}, 409, "that lease is gone"},
+		{s.Admin(), "POST", []string{f.String()}, 201, ""},
+		{s.Admin(), "POST", []string{""}, 400, "the header Garboard-Fence: "},
+		{s.Admin(), "POST", []string{"kube-system/shard-7"}, 400, "is not NAMESPACE/NAME;uid=UID;transitions=NUMBER;holder=HOLDER"},
+		{s.Admin(), "POST", []string{strings.Repeat("x", 5000)}, 400, "more than 4096"},
+		{s.Admin(), "POST", []string{f.String(), f.String()}, 400, "is set 2 times"},
+		{s.Admin(), "GET", []string{"nonsense"}, 200, ""},
+		{s.Admin(), "POST", []string{gone.String()}, 409, "that lease is gone"},
 		{scheduler, "POST", []string{elsewhere.String()}, 403, `cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "elsewhere"`},
-		{rest.AnonymousClientConfig(s.admin()), "POST", []string{"nonsense"}, 403, "system:anonymous"},
+		{rest.AnonymousClientConfig(s.Admin()), "POST", []string{"nonsense"}, 403, "system:anonymous"},
 	} {
 		path, body := maps, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d"}}`, i)
 		if tc.config == scheduler {
@@ -337,7 +338,7 @@ func TestFenceHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), tc.method, s.url+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), tc.method, s.URL+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,15 +405,15 @@ func (p *paused) stop() (resume func()) {
 // leader's work; then the first one's write arrives.
 func TestPausedLeaderComesBack(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	config := s.admin()
+	s := harness.Start(t)
+	config := s.Admin()
 	link := &paused{}
 	config.Wrap(link.over)
 	slow, err := client.New(config, scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	well, err := client.New(s.admin(), scheme.New())
+	well, err := client.New(s.Admin(), scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,7 +447,7 @@ func TestPausedLeaderComesBack(t *testing.T) {
 		select {
 		case got := <-from:
 			return got
-		case <-time.After(patience):
+		case <-time.After(harness.Patience):
 			t.Fatalf("timed out waiting until %s", what)
 			return term{}
 		}
@@ -464,7 +465,7 @@ func TestPausedLeaderComesBack(t *testing.T) {
 	// The process is stopped, so it does not notice that its term ends either.
 	late := make(chan error, 1)
 	go func() { late <- write(context.WithoutCancel(first.ctx), slow, "one") }()
-	eventually(t, "the write is under way", func() bool { return link.held.Load() > 0 })
+	harness.Eventually(t, "the write is under way", func() bool { return link.held.Load() > 0 })
 	second := await("two leads", standby)
 	if err := write(second.ctx, well, "two"); err != nil {
 		t.Errorf("a write by the new leader: got %v", err)
@@ -475,12 +476,12 @@ func TestPausedLeaderComesBack(t *testing.T) {
 		if !fence.IsLost(err) || !strings.Contains(err.Error(), `"two" holds it now`) {
 			t.Errorf("the late write: got %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(harness.Patience):
 		t.Fatal("the late write gets no response")
 	}
 	select {
 	case <-first.ended:
-	case <-time.After(patience):
+	case <-time.After(harness.Patience):
 		t.Error("the deposed leader still leads")
 	}
 	made, _, err := client.Of[*corev1.ConfigMap](well).List(t.Context(), "default", metav1.ListOptions{LabelSelector: "by"})

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // lives is a sink that records the histories of its whole views.
@@ -56,9 +57,9 @@ func (l *lives) has(views ...string) bool {
 // and a client that follows over HTTP switches to a new history by getting a whole view of it.
 func TestHistoryOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
+	s := harness.StartWithTokens(t)
 	table := scheme.New()
-	etcd, err := store.Open(t.Context(), store.Config{Servers: s.etcd, Table: table})
+	etcd, err := store.Open(t.Context(), store.Config{Servers: s.Etcd, Table: table})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 	kind := scheme.For[*corev1.ConfigMap](table)
 	clients := map[string]*client.HTTP{}
 	for name, config := range map[string]*rest.Config{
-		"HTTPS": s.withToken(masterToken), "NATS": s.carried(t, s.withToken(masterToken)),
+		"HTTPS": s.WithToken(harness.MasterToken), "NATS": s.Carried(t, s.WithToken(harness.MasterToken)),
 	} {
 		if clients[name], err = client.New(config, table); err != nil {
 			t.Fatal(err)
@@ -115,14 +116,14 @@ func TestHistoryOverHTTP(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the view is read", func() bool { return sink.has(old.String()) })
+	harness.Eventually(t, "the view is read", func() bool { return sink.has(old.String()) })
 	renewed, err := etcd.RenewHistory(t.Context(), old)
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the view is read in the new history", func() bool { return sink.has(old.String(), renewed.String()) })
+	harness.Eventually(t, "the view is read in the new history", func() bool { return sink.has(old.String(), renewed.String()) })
 	for name, c := range clients {
-		for deadline := time.Now().Add(patience); ; {
+		for deadline := time.Now().Add(harness.Patience); ; {
 			got := said(c)
 			if got == [3]history.ID{renewed, renewed, renewed} {
 				break

@@ -13,41 +13,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
-
-// exchange makes one request and returns the response with its whole body.
-func (s *testServer) exchange(config *rest.Config, method, path, body string, header map[string]string) (*http.Response, string) {
-	s.t.Helper()
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for key, value := range header {
-		req.Header.Set(key, value)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return res, string(data)
-}
-
-const podJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 
 // TestErrors compares the responses to wrong requests with Kubernetes' codes, reasons and words.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	const pods = "/api/v1/namespaces/default/pods"
 	js := map[string]string{"Content-Type": "application/json"}
 	cases := []struct {
@@ -61,12 +37,12 @@ func TestErrors(t *testing.T) {
 		{name: "unknown path", method: "GET", path: "/api/v1/rockets", code: 404, reason: metav1.StatusReasonNotFound, message: "the server could not find the requested resource"},
 		{name: "unknown group", method: "GET", path: "/apis/none.io/v1/rockets", code: 404, reason: metav1.StatusReasonNotFound, message: "the server could not find the requested resource"},
 		{name: "unknown subresource", method: "GET", path: pods + "/x/rocket", code: 404, reason: metav1.StatusReasonNotFound, message: "the server could not find the requested resource"},
-		{name: "method", method: "PUT", path: pods, body: podJSON, header: js, code: 405, reason: metav1.StatusReasonMethodNotAllowed, message: "the server does not allow this method on the requested resource"},
+		{name: "method", method: "PUT", path: pods, body: harness.PodJSON, header: js, code: 405, reason: metav1.StatusReasonMethodNotAllowed, message: "the server does not allow this method on the requested resource"},
 		{name: "format wanted", method: "GET", path: pods, header: map[string]string{"Accept": "image/png"}, code: 406, reason: metav1.StatusReasonNotAcceptable,
 			message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
 		{name: "yaml watch", method: "GET", path: pods + "?watch=1", header: map[string]string{"Accept": "application/yaml"}, code: 406, reason: metav1.StatusReasonNotAcceptable,
 			message: "only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"},
-		{name: "format sent", method: "POST", path: pods, body: podJSON, header: map[string]string{"Content-Type": "text/csv"}, code: 415, reason: metav1.StatusReasonUnsupportedMediaType,
+		{name: "format sent", method: "POST", path: pods, body: harness.PodJSON, header: map[string]string{"Content-Type": "text/csv"}, code: 415, reason: metav1.StatusReasonUnsupportedMediaType,
 			message: "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
 		{name: "format of a patch", method: "PATCH", path: pods + "/x", body: "{}", header: js, code: 415, reason: metav1.StatusReasonUnsupportedMediaType,
 			message: "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"},
@@ -77,11 +53,11 @@ func TestErrors(t *testing.T) {
 			message: `ConfigMap in version "v1" cannot be handled as a Pod: converting (v1.ConfigMap) to (core.Pod): unknown conversion`},
 		{name: "another version", method: "POST", path: pods, body: `{"apiVersion":"apps/v1","kind":"Deployment"}`, header: js, code: 400, reason: metav1.StatusReasonBadRequest,
 			message: `Deployment in version "v1" cannot be handled as a Pod: converting (v1.Deployment) to (core.Pod): unknown conversion`},
-		{name: "unknown field, strict", method: "POST", path: pods + "?fieldValidation=Strict", body: strings.Replace(podJSON, `"spec":{`, `"spec":{"foo":1,`, 1), header: js, code: 400, reason: metav1.StatusReasonBadRequest,
+		{name: "unknown field, strict", method: "POST", path: pods + "?fieldValidation=Strict", body: strings.Replace(harness.PodJSON, `"spec":{`, `"spec":{"foo":1,`, 1), header: js, code: 400, reason: metav1.StatusReasonBadRequest,
 			message: `Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.foo"`},
-		{name: "unknown field validation", method: "POST", path: pods + "?fieldValidation=Loose", body: podJSON, header: js, code: 422, reason: metav1.StatusReasonInvalid,
+		{name: "unknown field validation", method: "POST", path: pods + "?fieldValidation=Loose", body: harness.PodJSON, header: js, code: 422, reason: metav1.StatusReasonInvalid,
 			message: `CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Loose": supported values: "", "Ignore", "Strict", "Warn"`},
-		{name: "dry run", method: "POST", path: pods + "?dryRun=Some", body: podJSON, header: js, code: 422, reason: metav1.StatusReasonInvalid,
+		{name: "dry run", method: "POST", path: pods + "?dryRun=Some", body: harness.PodJSON, header: js, code: 422, reason: metav1.StatusReasonInvalid,
 			message: `CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"`},
 		{name: "label selector", method: "GET", path: pods + "?labelSelector=a%3D%3D%3Db", code: 400, reason: metav1.StatusReasonBadRequest,
 			message: `unable to parse requirement: found '=', expected: identifier`},
@@ -95,7 +71,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			res, body := s.exchange(admin, c.method, c.path, c.body, c.header)
+			res, body := s.Exchange(admin, c.method, c.path, c.body, c.header)
 			var status metav1.Status
 			if err := yaml.Unmarshal([]byte(body), &status); err != nil {
 				t.Fatalf("got %s %q: %v", res.Status, body, err)
@@ -119,12 +95,12 @@ func TestErrors(t *testing.T) {
 // TestIdentity checks access without RBAC rules of the administrator's.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	anonymous := rest.AnonymousClientConfig(s.admin())
-	wrong := rest.AnonymousClientConfig(s.admin())
+	s := harness.Start(t)
+	anonymous := rest.AnonymousClientConfig(s.Admin())
+	wrong := rest.AnonymousClientConfig(s.Admin())
 	wrong.BearerToken = "wrong"
-	scheduler, node := s.service("system:kube-scheduler"), s.service("system:node:n1")
-	controllers := s.service("system:kube-controller-manager")
+	scheduler, node := s.Service("system:kube-scheduler"), s.Service("system:node:n1")
+	controllers := s.Service("system:kube-controller-manager")
 	for _, c := range []struct {
 		name, path string
 		config     *rest.Config
@@ -145,7 +121,7 @@ func TestIdentity(t *testing.T) {
 		{"controllers read the trace", "/debug/garboard/trace", controllers, 403, `forbidden: User "system:kube-controller-manager" cannot get path "/debug/garboard/trace"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res, body := s.exchange(c.config, "GET", c.path, "", nil)
+			res, body := s.Exchange(c.config, "GET", c.path, "", nil)
 			if res.StatusCode != c.code {
 				t.Fatalf("got %s %s", res.Status, body)
 			}
@@ -163,12 +139,12 @@ func TestIdentity(t *testing.T) {
 // TestForms checks the forms of responses: tables, metadata, YAML, indented, compressed.
 func TestForms(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 	get := func(path, accept string) (*http.Response, string) {
 		t.Helper()
-		res, body := s.exchange(admin, "GET", path, "", map[string]string{"Accept": accept})
+		res, body := s.Exchange(admin, "GET", path, "", map[string]string{"Accept": accept})
 		if res.StatusCode != 200 {
 			t.Fatalf("%s: %s %s", path, res.Status, body)
 		}
@@ -214,10 +190,10 @@ func TestForms(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	body := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"foo":1,"data":{"a":"b","a":"c"}}`
 	js := map[string]string{"Content-Type": "application/json"}
-	res, answer := s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps", body, js)
+	res, answer := s.Exchange(s.Admin(), "POST", "/api/v1/namespaces/default/configmaps", body, js)
 	if res.StatusCode != http.StatusCreated {
 		t.Fatal(answer)
 	}
@@ -228,14 +204,14 @@ func TestWarnings(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("warned %q, want %q", got, want)
 	}
-	res, answer = s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps?fieldValidation=Ignore&dryRun=All", strings.Replace(body, `"c"}`, `"d"}`, 1), js)
+	res, answer = s.Exchange(s.Admin(), "POST", "/api/v1/namespaces/default/configmaps?fieldValidation=Ignore&dryRun=All", strings.Replace(body, `"c"}`, `"d"}`, 1), js)
 	if res.StatusCode != http.StatusCreated || len(res.Header.Values("Warning")) > 0 {
 		t.Errorf("%s %v %s", res.Status, res.Header, answer)
 	}
-	if res, _ := s.exchange(s.admin(), "GET", "/api/v1/namespaces/default/configmaps/d", "", nil); res.StatusCode != http.StatusNotFound {
+	if res, _ := s.Exchange(s.Admin(), "GET", "/api/v1/namespaces/default/configmaps/d", "", nil); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a dry run wrote: %s", res.Status)
 	}
-	res, answer = s.exchange(s.admin(), "DELETE", "/api/v1/namespaces/default/configmaps/c", "", nil)
+	res, answer = s.Exchange(s.Admin(), "DELETE", "/api/v1/namespaces/default/configmaps/c", "", nil)
 	var status metav1.Status
 	if err := json.Unmarshal([]byte(answer), &status); err != nil || res.StatusCode != 200 || status.Status != metav1.StatusSuccess ||
 		status.Details == nil || status.Details.Name != "c" || status.Details.Kind != "configmaps" || status.Details.UID == "" {
@@ -245,13 +221,13 @@ func TestWarnings(t *testing.T) {
 
 func TestCompression(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	big := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"big"},"data":{"k":"` + strings.Repeat("ab", 100_000) + `"}}`
-	if res, body := s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps", big, map[string]string{"Content-Type": "application/json"}); res.StatusCode != 201 {
+	if res, body := s.Exchange(s.Admin(), "POST", "/api/v1/namespaces/default/configmaps", big, map[string]string{"Content-Type": "application/json"}); res.StatusCode != 201 {
 		t.Fatal(body)
 	}
 	// Setting the header by hand keeps the client from decompressing.
-	res, body := s.exchange(s.admin(), "GET", "/api/v1/namespaces/default/configmaps/big", "", map[string]string{"Accept-Encoding": "gzip"})
+	res, body := s.Exchange(s.Admin(), "GET", "/api/v1/namespaces/default/configmaps/big", "", map[string]string{"Accept-Encoding": "gzip"})
 	if res.Header.Get("Content-Encoding") != "gzip" || len(body) > 20_000 {
 		t.Fatalf("%d bytes, %v", len(body), res.Header)
 	}
@@ -267,8 +243,8 @@ func TestCompression(t *testing.T) {
 
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	for path, want := range map[string]string{
 		"/livez": "ok", "/readyz": "ok", "/healthz": "ok", "/readyz/etcd": "ok",
 		"/readyz?verbose":                         "[+]ping ok\n[+]etcd ok\n[+]watch-cache ok\n[+]poststarthook/rbac/bootstrap-roles ok\n[+]shutdown ok\nreadyz check passed\n",
@@ -279,18 +255,18 @@ func TestOperations(t *testing.T) {
 		"/openapi/v3": `"apis/apps/v1"`,
 		"/apis":       `"APIGroupList"`,
 	} {
-		res, body := s.exchange(admin, "GET", path, "", nil)
+		res, body := s.Exchange(admin, "GET", path, "", nil)
 		if res.StatusCode != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %s %.300s, want %q", path, res.Status, body, want)
 		}
 	}
 	// A request is counted after its response.
-	eventually(t, "requests are counted", func() bool {
-		res, body := s.exchange(admin, "GET", "/metrics", "", nil)
+	harness.Eventually(t, "requests are counted", func() bool {
+		res, body := s.Exchange(admin, "GET", "/metrics", "", nil)
 		return res.StatusCode == 200 && strings.Contains(body, `apiserver_request_total{code="200"`)
 	})
-	s.exchange(admin, "POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"traced"}}`, map[string]string{"Content-Type": "application/json"})
-	_, body := s.exchange(admin, "GET", "/debug/garboard/trace?name=traced&step=request", "", nil)
+	s.Exchange(admin, "POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"traced"}}`, map[string]string{"Content-Type": "application/json"})
+	_, body := s.Exchange(admin, "GET", "/debug/garboard/trace?name=traced&step=request", "", nil)
 	var hops []struct {
 		Detail   string
 		Revision int64
@@ -304,13 +280,13 @@ func TestOperations(t *testing.T) {
 // TestTableWatch watches as `kubectl get -w` does: rows as they change, the columns once.
 func TestTableWatch(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client, err := rest.HTTPClientFor(s.admin())
+	s := harness.Start(t)
+	client, err := rest.HTTPClientFor(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/v1/namespaces?watch=true", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/v1/namespaces?watch=true", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +299,7 @@ func TestTableWatch(t *testing.T) {
 	decoder := json.NewDecoder(res.Body)
 	for n, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system", "fifth"} {
 		if name == "fifth" {
-			s.exchange(s.admin(), "POST", "/api/v1/namespaces", `{"metadata":{"name":"fifth"}}`, map[string]string{"Content-Type": "application/json"})
+			s.Exchange(s.Admin(), "POST", "/api/v1/namespaces", `{"metadata":{"name":"fifth"}}`, map[string]string{"Content-Type": "application/json"})
 		}
 		var event struct {
 			Type   string
@@ -338,5 +314,27 @@ func TestTableWatch(t *testing.T) {
 		if got := event.Object.Rows[0].Cells[0]; got != name {
 			t.Errorf("event %d is about %v, not %s", n, got, name)
 		}
+	}
+}
+
+// A process's debug page is shown to users who may read the path.
+func TestDebug(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t, etcdtest.New(t))
+	s.Change = func(cfg *apiserver.Config) {
+		cfg.Debug = map[string]http.Handler{"/debug/garboard/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "three")
+		})}
+	}
+	s.Start()
+	if res, body := s.Exchange(s.Admin(), "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 200 || body != "three" {
+		t.Errorf("the administrator got %s %s", res.Status, body)
+	}
+	if res, _ := s.Exchange(s.Admin(), "POST", "/debug/garboard/sheep", "", nil); res.StatusCode != 405 {
+		t.Errorf("POST: got %s", res.Status)
+	}
+	anonymous := rest.AnonymousClientConfig(s.Admin())
+	if res, body := s.Exchange(anonymous, "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 403 || strings.Contains(body, "three") {
+		t.Errorf("anonymous got %s %s", res.Status, body)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // input is a request that a client should not make, and Kubernetes' response to it.
@@ -184,17 +186,17 @@ func inputs(t *testing.T) []input {
 // TestBadInput makes every request of the table, and checks that the server still works.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client, err := rest.HTTPClientFor(s.admin())
+	s := harness.Start(t)
+	client, err := rest.HTTPClientFor(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, _ := send(t, client, s.url, input{method: "POST", path: configMaps, header: as(asJSON), body: `{"metadata":{"name":"theirs"},"data":{"a":"1"}}`}); status.Code != 0 {
+	if status, _, _ := send(t, client, s.URL, input{method: "POST", path: configMaps, header: as(asJSON), body: `{"metadata":{"name":"theirs"},"data":{"a":"1"}}`}); status.Code != 0 {
 		t.Fatal(status)
 	}
 	for _, in := range inputs(t) {
 		t.Run(in.name, func(t *testing.T) {
-			status, code, warnings := send(t, client, s.url, in)
+			status, code, warnings := send(t, client, s.URL, in)
 			if in.code == 0 { // any error: it depends on the client
 				if code < 400 || code >= 500 {
 					t.Errorf("got %d, want an error", code)
@@ -218,7 +220,7 @@ func TestBadInput(t *testing.T) {
 			}
 		})
 	}
-	if _, code, _ := send(t, client, s.url, input{method: "GET", path: configMaps + "/new"}); code != http.StatusNotFound {
+	if _, code, _ := send(t, client, s.URL, input{method: "GET", path: configMaps + "/new"}); code != http.StatusNotFound {
 		t.Errorf("an object was created: reading it returns %d", code)
 	}
 }

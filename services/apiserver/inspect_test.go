@@ -13,14 +13,15 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
-func (s *testServer) status() report.Status {
-	s.t.Helper()
-	res, body := s.exchange(s.admin(), "GET", report.StatusPath, "", nil)
+func planeStatus(s *harness.Server) report.Status {
+	s.T.Helper()
+	res, body := s.Exchange(s.Admin(), "GET", report.StatusPath, "", nil)
 	var status report.Status
 	if err := json.Unmarshal([]byte(body), &status); err != nil || res.StatusCode != 200 {
-		s.t.Fatalf("got %s %s: %v", res.Status, body, err)
+		s.T.Fatalf("got %s %s: %v", res.Status, body, err)
 	}
 	return status
 }
@@ -39,18 +40,18 @@ func telling(t *testing.T, conn *bus.Conn, self report.Self) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	s := startServerWith(t, func(cfg *apiserver.Config) { cfg.Version = "v7" })
-	telling(t, s.onBus("system:kube-scheduler"), report.Self{
+	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.Version = "v7" })
+	telling(t, s.OnBus("system:kube-scheduler"), report.Self{
 		Service: "scheduler", Replica: "s1", Watchers: func() []watcher.Status {
 			return []watcher.Status{{Service: "scheduler", Version: "v1", Resource: "pods", Revision: 7, Via: watcher.ViaNATS}}
 		},
 	})
 	// A report that claims another identity is rejected.
-	telling(t, s.onBus("system:kube-controller-manager"), report.Self{Service: "apiserver", Replica: "forged"})
-	telling(t, s.onBus("system:node:n1"), report.Self{Service: report.NodeAgent, Replica: "n2"})
+	telling(t, s.OnBus("system:kube-controller-manager"), report.Self{Service: "apiserver", Replica: "forged"})
+	telling(t, s.OnBus("system:node:n1"), report.Self{Service: report.NodeAgent, Replica: "n2"})
 	var status report.Status
-	eventually(t, "all processes report in time and without faults, and a publisher is elected", func() bool {
-		status = s.status()
+	harness.Eventually(t, "all processes report in time and without faults, and a publisher is elected", func() bool {
+		status = planeStatus(s)
 		for _, answer := range status.Answers {
 			for _, fault := range answer.Checks {
 				if fault != "" {
@@ -91,8 +92,8 @@ func TestStatus(t *testing.T) {
 	var body string
 	var rows []report.Watcher
 	var err error
-	eventually(t, "the scheduler reports in time", func() bool {
-		_, body = s.exchange(s.admin(), "GET", report.WatchersPath, "", nil)
+	harness.Eventually(t, "the scheduler reports in time", func() bool {
+		_, body = s.Exchange(s.Admin(), "GET", report.WatchersPath, "", nil)
 		rows = nil
 		err = json.Unmarshal([]byte(body), &rows)
 		return err != nil || len(rows) > 0
@@ -104,14 +105,14 @@ func TestStatus(t *testing.T) {
 
 func TestStatusIsForAdministrators(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
+	s := harness.Start(t)
 	for _, path := range []string{report.StatusPath, report.WatchersPath} {
-		for name, config := range map[string]*rest.Config{"controllers": s.service("system:kube-controller-manager"), "anonymous": rest.AnonymousClientConfig(s.admin())} {
-			if res, body := s.exchange(config, "GET", path, "", nil); res.StatusCode != 403 || !strings.Contains(body, "cannot get path") {
+		for name, config := range map[string]*rest.Config{"controllers": s.Service("system:kube-controller-manager"), "anonymous": rest.AnonymousClientConfig(s.Admin())} {
+			if res, body := s.Exchange(config, "GET", path, "", nil); res.StatusCode != 403 || !strings.Contains(body, "cannot get path") {
 				t.Errorf("%s reads %s: got %s %s", name, path, res.Status, body)
 			}
 		}
-		if res, _ := s.exchange(s.admin(), "POST", path, "", nil); res.StatusCode != 405 {
+		if res, _ := s.Exchange(s.Admin(), "POST", path, "", nil); res.StatusCode != 405 {
 			t.Errorf("POST %s: %s", path, res.Status)
 		}
 	}
@@ -120,10 +121,10 @@ func TestStatusIsForAdministrators(t *testing.T) {
 // TestOnlyApiserversAsk: no client may ask the other processes for their reports, or receive these.
 func TestOnlyApiserversAsk(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	telling(t, s.onBus("system:kube-scheduler"), report.Self{Service: "scheduler", Replica: "s1"})
-	eventually(t, "the scheduler reports", func() bool { return len(s.status().Answers) == 2 })
-	spy := s.onBus("system:kube-controller-manager")
+	s := harness.Start(t)
+	telling(t, s.OnBus("system:kube-scheduler"), report.Self{Service: "scheduler", Replica: "s1"})
+	harness.Eventually(t, "the scheduler reports", func() bool { return len(planeStatus(s).Answers) == 2 })
+	spy := s.OnBus("system:kube-controller-manager")
 	answers, err := report.Ask(t.Context(), spy, 2*time.Second, func(string) string { return "" })
 	if len(answers) > 0 {
 		t.Errorf("a client asked, and received %+v (%v)", answers, err)
@@ -133,18 +134,18 @@ func TestOnlyApiserversAsk(t *testing.T) {
 // TestStatusWithoutNATS: the status soon reports what cannot be reached.
 func TestStatusWithoutNATS(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	eventually(t, "NATS is reachable", func() bool { return s.status().NATS.Fault == "" })
-	s.bus.Stop()
+	s := harness.Start(t)
+	harness.Eventually(t, "NATS is reachable", func() bool { return planeStatus(s).NATS.Fault == "" })
+	s.Bus.Stop()
 	var status report.Status
-	eventually(t, "NATS is reported unreachable, and etcd reachable", func() bool {
-		status = s.status()
+	harness.Eventually(t, "NATS is reported unreachable, and etcd reachable", func() bool {
+		status = planeStatus(s)
 		return status.NATS.Fault != "" && status.Fault != "" && len(status.Answers) == 1 && status.Answers[0].Checks["etcd"] == ""
 	})
 	if status.Fault == "" || len(status.Answers) != 1 || status.Answers[0].Checks["nats"] == "" || status.Answers[0].Checks["etcd"] != "" {
 		t.Errorf("got the status %+v", status)
 	}
-	if res, body := s.exchange(s.admin(), "GET", report.WatchersPath, "", nil); res.StatusCode != 503 || !strings.Contains(body, "asking the processes of the plane for their reports") {
+	if res, body := s.Exchange(s.Admin(), "GET", report.WatchersPath, "", nil); res.StatusCode != 503 || !strings.Contains(body, "asking the processes of the plane for their reports") {
 		t.Errorf("the watchers: got %s %s", res.Status, body)
 	}
 }

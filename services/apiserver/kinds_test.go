@@ -6,30 +6,18 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-)
 
-// createPod creates the pod p in the namespace default.
-func (s *testServer) createPod(config *rest.Config) {
-	s.t.Helper()
-	const namespace = "/api/v1/namespaces/default"
-	account := `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}`
-	for _, it := range []struct{ path, body string }{{namespace + "/serviceaccounts", account}, {namespace + "/pods", podJSON}} {
-		res, answer := s.exchange(config, "POST", it.path, it.body, map[string]string{"Content-Type": "application/json"})
-		if res.StatusCode != 201 {
-			s.t.Fatalf("creating %s: %d %s", it.path, res.StatusCode, answer)
-		}
-	}
-}
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
+)
 
 // TestEvictionOverHTTP evicts as kubectl drain does, and in all the wrong ways.
 func TestEvictionOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	js := map[string]string{"Content-Type": "application/json"}
 	const pods = "/api/v1/namespaces/default/pods"
-	s.createPod(admin)
+	s.CreatePod(admin)
 	eviction := func(version string) string {
 		return `{"apiVersion":"policy/` + version + `","kind":"Eviction","metadata":{"name":"p","namespace":"default"}}`
 	}
@@ -39,7 +27,7 @@ func TestEvictionOverHTTP(t *testing.T) {
 		message                  string
 	}{
 		{"an old version", "POST", pods + "/p/eviction", eviction("v1beta1"), 400, `Eviction in version "v1beta1" cannot be handled as a Eviction`},
-		{"another kind", "POST", pods + "/p/eviction", podJSON, 400, "converting (v1.Pod) to (policy.Eviction): unknown conversion"},
+		{"another kind", "POST", pods + "/p/eviction", harness.PodJSON, 400, "converting (v1.Pod) to (policy.Eviction): unknown conversion"},
 		{"another pod", "POST", pods + "/q/eviction", eviction("v1"), 400, "name in URL does not match name in Eviction object"},
 		{"another namespace", "POST", "/api/v1/namespaces/kube-system/pods/p/eviction", eviction("v1"), 400, "the namespace of the provided object does not match the namespace sent on the request"},
 		{"reading", "GET", pods + "/p/eviction", "", 405, "the server does not allow this method on the requested resource"},
@@ -48,7 +36,7 @@ func TestEvictionOverHTTP(t *testing.T) {
 		{"not a dry run", "POST", pods + "/p/eviction", eviction("v1"), 201, ""},
 		{"again", "POST", pods + "/p/eviction", eviction("v1"), 404, `pods "p" not found`},
 	} {
-		res, body := s.exchange(admin, tc.method, tc.path, tc.body, js)
+		res, body := s.Exchange(admin, tc.method, tc.path, tc.body, js)
 		var status metav1.Status
 		if err := json.Unmarshal([]byte(body), &status); err != nil {
 			t.Fatalf("%s: %v: %s", tc.name, err, body)
@@ -63,16 +51,16 @@ func TestEvictionOverHTTP(t *testing.T) {
 // do.
 func TestBindingTrialOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	js := map[string]string{"Content-Type": "application/json"}
 	const pods = "/api/v1/namespaces/default/pods"
-	s.createPod(admin)
+	s.CreatePod(admin)
 	binding := `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`
-	if res, body := s.exchange(admin, "POST", pods+"/p/binding?dryRun=All", binding, js); res.StatusCode != 201 || !strings.Contains(body, `"status":"Success"`) {
+	if res, body := s.Exchange(admin, "POST", pods+"/p/binding?dryRun=All", binding, js); res.StatusCode != 201 || !strings.Contains(body, `"status":"Success"`) {
 		t.Errorf("a dry run: got %d %s", res.StatusCode, body)
 	}
-	if _, body := s.exchange(admin, "GET", pods+"/p", "", nil); strings.Contains(body, "nodeName") {
+	if _, body := s.Exchange(admin, "GET", pods+"/p", "", nil); strings.Contains(body, "nodeName") {
 		t.Errorf("after the dry run the pod is %s", body)
 	}
 }
@@ -80,20 +68,20 @@ func TestBindingTrialOverHTTP(t *testing.T) {
 // TestQuestionsAreNotStored reads a review as if it were an object.
 func TestQuestionsAreNotStored(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
+	s := harness.Start(t)
+	admin := s.Admin()
 	const reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	for _, method := range []string{"GET", "DELETE", "PUT"} {
-		if res, body := s.exchange(admin, method, reviews, "", nil); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
+		if res, body := s.Exchange(admin, method, reviews, "", nil); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
 			t.Errorf("%s: %d %s", method, res.StatusCode, body)
 		}
 	}
-	if res, body := s.exchange(admin, "GET", reviews+"/x", "", nil); res.StatusCode != 404 {
+	if res, body := s.Exchange(admin, "GET", reviews+"/x", "", nil); res.StatusCode != 404 {
 		t.Errorf("by name: %d %s", res.StatusCode, body)
 	}
 	local := "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
 	body := `{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","metadata":{"namespace":"other"},"spec":{"user":"ann","resourceAttributes":{"namespace":"other","verb":"get","resource":"pods"}}}`
-	res, got := s.exchange(admin, "POST", local, body, map[string]string{"Content-Type": "application/json"})
+	res, got := s.Exchange(admin, "POST", local, body, map[string]string{"Content-Type": "application/json"})
 	if res.StatusCode != 400 || !strings.Contains(got, "the namespace of the provided object does not match the namespace sent on the request") {
 		t.Errorf("of another namespace: %d %s", res.StatusCode, got)
 	}

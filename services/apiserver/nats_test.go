@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // documented puts the documentation's nats-server configuration into a directory, with a
@@ -39,36 +40,36 @@ func documented(t *testing.T, certDir string) string {
 // requests certificates identifies them by those too.
 func TestServersWithTLS(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	auth, err := apiserver.BusAuth(s.certDir)
+	s := harness.Start(t)
+	auth, err := apiserver.BusAuth(s.CertDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := func(name string) string { return filepath.Join(s.certDir, name) }
+	in := func(name string) string { return filepath.Join(s.CertDir, name) }
 	for name, c := range map[string]struct {
 		server embedded.Config
 		admin  bool // is identified by a certificate
 	}{
-		"as documented":     {embedded.Config{File: documented(t, s.certDir)}, false},
+		"as documented":     {embedded.Config{File: documented(t, s.CertDir)}, false},
 		"with certificates": {embedded.Config{Auth: auth, TLS: &embedded.TLS{CertFile: in("apiserver.crt"), KeyFile: in("apiserver.key"), ClientCAFile: in("ca.crt")}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// Start a second apiserver on the same etcd, with the same keys.
-			second := &testServer{t: t, certDir: s.certDir, etcd: s.etcd, bus: bustest.NewServerWith(t, c.server)}
-			second.change = func(cfg *apiserver.Config) { cfg.Bus.CAFile = in("ca.crt") }
-			second.start()
-			defer second.stop()
-			known := map[string]bus.Config{"by token": client.BusConfig(s.service("system:kube-controller-manager"), bus.Config{Name: "controllers"})}
+			second := &harness.Server{T: t, CertDir: s.CertDir, Etcd: s.Etcd, Bus: bustest.NewServerWith(t, c.server)}
+			second.Change = func(cfg *apiserver.Config) { cfg.Bus.CAFile = in("ca.crt") }
+			second.Start()
+			defer second.Stop()
+			known := map[string]bus.Config{"by token": client.BusConfig(s.Service("system:kube-controller-manager"), bus.Config{Name: "controllers"})}
 			if c.admin {
-				known["by certificate"] = client.BusConfig(s.admin(), bus.Config{Name: "admin"})
+				known["by certificate"] = client.BusConfig(s.Admin(), bus.Config{Name: "admin"})
 			}
 			for how, cfg := range known {
 				cfg.CAFile = in("ca.crt")
-				conn := second.bus.ConnectAs(cfg)
-				if denied(t, conn, bus.ResourceSubject("", "secrets")) || !denied(t, conn, "gb.>") {
+				conn := second.Bus.ConnectAs(cfg)
+				if harness.Denied(t, conn, bus.ResourceSubject("", "secrets")) || !harness.Denied(t, conn, "gb.>") {
 					t.Errorf("%s: the client has other rights than RBAC grants", how)
 				}
-				if outcome, why := asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
+				if outcome, why := harness.Asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {
 					t.Errorf("%s: asking for secrets: got %v %s", how, outcome, why)
 				}
 			}

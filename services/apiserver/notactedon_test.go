@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestNotActedOn writes, by every kind of write, objects that nothing acts on.
 func TestNotActedOn(t *testing.T) {
-	s := startServer(t)
+	s := harness.Start(t)
 	write := func(method, path, contentType, body string) []string {
 		t.Helper()
-		res, answer := s.exchange(s.admin(), method, path, body, map[string]string{"Content-Type": contentType})
+		res, answer := s.Exchange(s.Admin(), method, path, body, map[string]string{"Content-Type": contentType})
 		if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 			t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, answer)
 		}

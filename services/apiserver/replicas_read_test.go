@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 func version(t *testing.T, text string) int64 {
@@ -231,7 +232,7 @@ func replicasGoOn(t *testing.T, r *replicas) {
 	// A watch that moves to another replica after every few events, each time resuming from the
 	// last one.
 	got, at := map[string]string{}, begin.ResourceVersion
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(harness.Patience)
 	for version(t, at) < version(t, last) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the watch reached only version %s of %s", at, last)
@@ -270,11 +271,11 @@ func replicasCarryLogs(t *testing.T, r *replicas) {
 	if _, err := r.any().CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	pod, err := r.any().CoreV1().Pods("default").Create(ctx, newPod("p", "n1"), metav1.CreateOptions{})
+	pod, err := r.any().CoreV1().Pods("default").Create(ctx, harness.Pod("p", "n1"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := r.servers[0].onBus("system:node:n1")
+	node := r.servers[0].OnBus("system:node:n1")
 	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(_ context.Context, request []byte, w io.Writer) error {
 		var asked struct{ UID string }
 		if err := json.Unmarshal(request, &asked); err != nil {

@@ -23,12 +23,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // replicas are several apiservers on one etcd and one NATS.
 type replicas struct {
 	t       *testing.T
-	servers []*testServer
+	servers []*harness.Server
 	clients []kubernetes.Interface
 }
 
@@ -56,8 +57,8 @@ func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config
 		if err := os.CopyFS(own, os.DirFS(certDir)); err != nil {
 			t.Fatal(err)
 		}
-		server := &testServer{t: t, certDir: own, etcd: etcd, bus: bus}
-		server.change = func(cfg *apiserver.Config) {
+		server := &harness.Server{T: t, CertDir: own, Etcd: etcd, Bus: bus}
+		server.Change = func(cfg *apiserver.Config) {
 			cfg.AdvertiseAddress, cfg.Hostname = address(i), fmt.Sprint("apiserver-", i)
 			if change != nil {
 				change(i, cfg)
@@ -65,12 +66,12 @@ func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config
 		}
 		r.servers = append(r.servers, server)
 	}
-	r.each(func(i int) { r.servers[i].start() })
+	r.each(func(i int) { r.servers[i].Start() })
 	if t.Failed() {
 		t.FailNow()
 	}
 	for _, server := range r.servers {
-		r.clients = append(r.clients, typed(t, server.admin()))
+		r.clients = append(r.clients, harness.Typed(t, server.Admin()))
 	}
 	return r
 }
@@ -92,7 +93,7 @@ func (r *replicas) any() kubernetes.Interface { return r.clients[rand.IntN(len(r
 // eventually waits until check returns no fault.
 func (r *replicas) eventually(what string, check func() string) {
 	r.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(harness.Patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -217,14 +218,14 @@ func replicasStart(t *testing.T, r *replicas) {
 
 // replicasLeave checks that a replica that has shut down is not an endpoint until it starts again.
 func replicasLeave(t *testing.T, r *replicas) {
-	r.servers[1].stop()
+	r.servers[1].Stop()
 	// Nothing had to wait for the registration to expire.
 	if got, err := r.endpoints(r.clients[0]); err != nil || strings.Contains(got, address(1)) {
 		t.Errorf("after one has shut down: got the endpoints %s, %v", got, err)
 	}
 	// Another may have been removed for a while, if it stalled.
 	r.awaitEndpoints(r.clients[0], address(0), address(2))
-	r.servers[1].start()
+	r.servers[1].Start()
 	r.awaitEndpoints(r.clients[2], address(0), address(1), address(2))
 }
 

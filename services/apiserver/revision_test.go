@@ -1,28 +1,23 @@
 package apiserver_test
 
 import (
-	"io"
-	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestAnswersToWritesHaveTheirRevision: a write is answered with its revision even where Kubernetes
 // responds with a bare Status, so that a controller can wait until its caches show the write.
 func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	api, err := client.New(s.admin(), scheme.New())
+	s := harness.Start(t)
+	api, err := client.New(s.Admin(), scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,27 +46,5 @@ func TestAnswersToWritesHaveTheirRevision(t *testing.T) {
 	}
 	if bound.ResourceVersion == created.ResourceVersion || bound.ResourceVersion != strconv.FormatInt(revision, 10) {
 		t.Errorf("the response to the binding has revision %d; the pod was at %s and is at %s", revision, created.ResourceVersion, bound.ResourceVersion)
-	}
-}
-
-// A process's debug page is shown to users who may read the path.
-func TestDebug(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t, etcdtest.New(t))
-	s.change = func(cfg *apiserver.Config) {
-		cfg.Debug = map[string]http.Handler{"/debug/garboard/sheep": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "three")
-		})}
-	}
-	s.start()
-	if res, body := s.exchange(s.admin(), "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 200 || body != "three" {
-		t.Errorf("the administrator got %s %s", res.Status, body)
-	}
-	if res, _ := s.exchange(s.admin(), "POST", "/debug/garboard/sheep", "", nil); res.StatusCode != 405 {
-		t.Errorf("POST: got %s", res.Status)
-	}
-	anonymous := rest.AnonymousClientConfig(s.admin())
-	if res, body := s.exchange(anonymous, "GET", "/debug/garboard/sheep", "", nil); res.StatusCode != 403 || strings.Contains(body, "three") {
-		t.Errorf("anonymous got %s %s", res.Status, body)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // filled is a certificate directory as another program fills it for an apiserver: certDir, which
@@ -90,15 +91,15 @@ func TestServingCertificateFromElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{t: t, certDir: f.certDir, etcd: etcdtest.New(t), bus: bustest.NewServerWith(t, embedded.Config{Auth: auth})}
-	s.change = func(cfg *apiserver.Config) { cfg.TLSCertFile, cfg.TLSKeyFile = f.cert, f.key }
-	s.start()
+	s := &harness.Server{T: t, CertDir: f.certDir, Etcd: etcdtest.New(t), Bus: bustest.NewServerWith(t, embedded.Config{Auth: auth})}
+	s.Change = func(cfg *apiserver.Config) { cfg.TLSCertFile, cfg.TLSKeyFile = f.cert, f.key }
+	s.Start()
 	cert, key, err := f.authority.Issue(pki.Leaf{Name: "somebody", Groups: []string{"system:masters"}, Use: pki.Client})
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := &rest.Config{Host: s.url, TLSClientConfig: rest.TLSClientConfig{CAData: f.authority.PEM(), CertData: cert, KeyData: key}}
-	if res, body := s.exchange(admin, "GET", "/api/v1/namespaces/default", "", nil); res.StatusCode != http.StatusOK {
+	admin := &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{CAData: f.authority.PEM(), CertData: cert, KeyData: key}}
+	if res, body := s.Exchange(admin, "GET", "/api/v1/namespaces/default", "", nil); res.StatusCode != http.StatusOK {
 		t.Errorf("the administrator gets %d %s", res.StatusCode, body)
 	}
 	if after := f.files(); len(after) != len(before) {
@@ -114,7 +115,7 @@ func TestServingCertificateFromElsewhere(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(f.authority.Certificate())
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "other.example"}}
-	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "https://"))
+	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "https://"))
 	if err != nil {
 		t.Fatalf("the renewed certificate is not served: %v", err)
 	}

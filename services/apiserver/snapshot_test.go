@@ -15,17 +15,18 @@ import (
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestSnapshot: an administrator gets the whole content of each etcd, and all others get nothing.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	events := etcdtest.New(t)
-	s := startServerWith(t, func(cfg *apiserver.Config) {
+	s := harness.StartWith(t, func(cfg *apiserver.Config) {
 		cfg.EtcdServersOverrides = []string{"/events#" + events[0]}
 	})
-	made := s.configMap(t, typed(t, s.admin()), "needle", strings.Repeat("needle in etcd ", 1000), nil)
-	res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil)
+	made := createMap(t, harness.Typed(t, s.Admin()), "needle", strings.Repeat("needle in etcd ", 1000), nil)
+	res, body := s.Exchange(s.Admin(), "GET", snapshot.Path, "", nil)
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("got %s %s", res.Status, body)
 	}
@@ -49,12 +50,12 @@ func TestSnapshot(t *testing.T) {
 	if least, err := strconv.ParseInt(res.Header.Get(snapshot.HeaderRevision), 10, 64); err != nil || least < written {
 		t.Errorf("the header promises revision %d (%v), the write was at %d", least, err, written)
 	}
-	if res, body := s.exchange(s.admin(), "GET", snapshot.Path+"?etcd=events", "", nil); res.StatusCode != http.StatusOK || strings.Contains(body, "needle") || res.Header.Get(snapshot.HeaderEtcd) != "events" {
+	if res, body := s.Exchange(s.Admin(), "GET", snapshot.Path+"?etcd=events", "", nil); res.StatusCode != http.StatusOK || strings.Contains(body, "needle") || res.Header.Get(snapshot.HeaderEtcd) != "events" {
 		t.Errorf("of events: got %s", res.Status)
 	} else if _, err := snapshot.Verify(strings.NewReader(body)); err != nil {
 		t.Errorf("of events: got %v", err)
 	}
-	if res, body := s.exchange(s.admin(), "HEAD", snapshot.Path, "", nil); res.StatusCode != http.StatusOK || body != "" {
+	if res, body := s.Exchange(s.Admin(), "HEAD", snapshot.Path, "", nil); res.StatusCode != http.StatusOK || body != "" {
 		t.Errorf("HEAD: got %s", res.Status)
 	}
 	for _, tc := range []struct {
@@ -63,13 +64,13 @@ func TestSnapshot(t *testing.T) {
 		code               int
 		says               string
 	}{
-		{"another etcd", "GET", snapshot.Path + "?etcd=sheep", s.admin(), 400, `there is no etcd \"sheep\"; there are: main, events`},
-		{"another method", "POST", snapshot.Path, s.admin(), 405, "MethodNotAllowed"},
-		{"the controllers", "GET", snapshot.Path, s.service("system:kube-controller-manager"), 403, `cannot get path`},
-		{"a node", "GET", snapshot.Path, s.service("system:node:n1"), 403, `cannot get path`},
-		{"anonymous", "GET", snapshot.Path, rest.AnonymousClientConfig(s.admin()), 403, `cannot get path`},
+		{"another etcd", "GET", snapshot.Path + "?etcd=sheep", s.Admin(), 400, `there is no etcd \"sheep\"; there are: main, events`},
+		{"another method", "POST", snapshot.Path, s.Admin(), 405, "MethodNotAllowed"},
+		{"the controllers", "GET", snapshot.Path, s.Service("system:kube-controller-manager"), 403, `cannot get path`},
+		{"a node", "GET", snapshot.Path, s.Service("system:node:n1"), 403, `cannot get path`},
+		{"anonymous", "GET", snapshot.Path, rest.AnonymousClientConfig(s.Admin()), 403, `cannot get path`},
 	} {
-		if res, body := s.exchange(tc.config, tc.method, tc.path, "", nil); res.StatusCode != tc.code || !strings.Contains(body, tc.says) {
+		if res, body := s.Exchange(tc.config, tc.method, tc.path, "", nil); res.StatusCode != tc.code || !strings.Contains(body, tc.says) {
 			t.Errorf("%s: got %s %s", tc.name, res.Status, body)
 		}
 	}
@@ -79,19 +80,19 @@ func TestSnapshot(t *testing.T) {
 // frees its slot, and one whose server shuts down does not take a part for the whole.
 func TestSnapshotsOneByOne(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	api := typed(t, s.admin())
+	s := harness.Start(t)
+	api := harness.Typed(t, s.Admin())
 	for i := range 12 {
-		s.configMap(t, api, "filler-"+strconv.Itoa(i), strings.Repeat(strconv.Itoa(i), 900_000/len(strconv.Itoa(i))), nil)
+		createMap(t, api, "filler-"+strconv.Itoa(i), strings.Repeat(strconv.Itoa(i), 900_000/len(strconv.Itoa(i))), nil)
 	}
 	begin := func() (*http.Response, func()) {
 		t.Helper()
-		client, err := rest.HTTPClientFor(s.admin())
+		client, err := rest.HTTPClientFor(s.Admin())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "GET", s.url+snapshot.Path, nil)
+		req, err := http.NewRequestWithContext(ctx, "GET", s.URL+snapshot.Path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,18 +103,18 @@ func TestSnapshotsOneByOne(t *testing.T) {
 		return res, func() { cancel(); _ = res.Body.Close() }
 	}
 	_, leave := begin()
-	if res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "another snapshot is being read") {
+	if res, body := s.Exchange(s.Admin(), "GET", snapshot.Path, "", nil); res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || !strings.Contains(body, "another snapshot is being read") {
 		t.Errorf("a second snapshot: got %s %s", res.Status, body)
 	}
 	leave()
-	eventually(t, "the slot is free again", func() bool {
-		res, body := s.exchange(s.admin(), "GET", snapshot.Path, "", nil)
+	harness.Eventually(t, "the slot is free again", func() bool {
+		res, body := s.Exchange(s.Admin(), "GET", snapshot.Path, "", nil)
 		_, err := snapshot.Verify(strings.NewReader(body))
 		return res.StatusCode == http.StatusOK && err == nil
 	})
 	res, leave := begin()
 	defer leave()
-	s.stop()
+	s.Stop()
 	data, err := io.ReadAll(res.Body)
 	if _, broken := snapshot.Verify(bytes.NewReader(data)); err == nil && broken != nil {
 		t.Errorf("reading %d bytes ended without an error: %v", len(data), broken)
@@ -128,10 +129,10 @@ func TestSnapshotsOneByOne(t *testing.T) {
 func TestFullEtcd(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.StartSmall(t, 12<<20)
-	s := newTestServer(t, etcd.Endpoints())
-	s.start()
-	api := typed(t, s.admin())
-	doomed := s.configMap(t, api, "doomed", "1", nil)
+	s := harness.New(t, etcd.Endpoints())
+	s.Start()
+	api := harness.Typed(t, s.Admin())
+	doomed := createMap(t, api, "doomed", "1", nil)
 	watch, err := api.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: doomed.ResourceVersion})
 	if err != nil {
 		t.Fatal(err)
@@ -139,14 +140,14 @@ func TestFullEtcd(t *testing.T) {
 	defer watch.Stop()
 	etcd.Fill(t)
 	js := map[string]string{"Content-Type": "application/json"}
-	res, body := s.exchange(s.admin(), "POST", "/api/v1/namespaces/default/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`, js)
+	res, body := s.Exchange(s.Admin(), "POST", "/api/v1/namespaces/default/configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new"}}`, js)
 	if res.StatusCode != 500 || !strings.Contains(body, `"kind":"Status"`) || !strings.Contains(body, "etcdserver: mvcc: database space exceeded: nothing can be written until") {
 		t.Errorf("creating: got %s %s", res.Status, body)
 	}
-	if res, body := s.exchange(s.admin(), "GET", "/api/v1/namespaces/default/configmaps/doomed", "", nil); res.StatusCode != 200 {
+	if res, body := s.Exchange(s.Admin(), "GET", "/api/v1/namespaces/default/configmaps/doomed", "", nil); res.StatusCode != 200 {
 		t.Errorf("reading: got %s %s", res.Status, body)
 	}
-	if res, body := s.exchange(s.admin(), "GET", "/readyz", "", nil); res.StatusCode != 200 {
+	if res, body := s.Exchange(s.Admin(), "GET", "/readyz", "", nil); res.StatusCode != 200 {
 		t.Errorf("the apiserver is not ready: %s %s", res.Status, body)
 	}
 	// A deletion takes no space, and watchers see it.
@@ -156,12 +157,12 @@ func TestFullEtcd(t *testing.T) {
 	if event := <-watch.ResultChan(); event.Type != "DELETED" {
 		t.Errorf("the watch delivers %+v", event)
 	}
-	res, body = s.exchange(s.admin(), "GET", "/debug/garboard/status", "", nil)
+	res, body = s.Exchange(s.Admin(), "GET", "/debug/garboard/status", "", nil)
 	if res.StatusCode != 200 || !strings.Contains(body, `"alarm":"NOSPACE"`) || !strings.Contains(body, `"quota":12582912`) {
 		t.Errorf("got the status %s %s", res.Status, body)
 	}
 	etcd.MakeRoom(t)
-	s.configMap(t, api, "new", "1", nil)
+	createMap(t, api, "new", "1", nil)
 	if event := <-watch.ResultChan(); event.Type != "ADDED" {
 		t.Errorf("the watch delivers %+v", event)
 	}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,65 +26,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/bus/bushttp"
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
-
-// masterToken is the token of a user who may do everything.
-const masterToken = "mastertoken"
-
-// startCarried starts an apiserver that knows masterToken, and poorToken, the token of a user
-// without rights.
-func startCarried(t *testing.T) *testServer {
-	t.Helper()
-	return startCarriedOn(t, etcdtest.New(t))
-}
-
-// startCarriedOn is startCarried on a running etcd.
-func startCarriedOn(t *testing.T, etcd []string) *testServer {
-	t.Helper()
-	s := newTestServer(t, etcd)
-	tokens := filepath.Join(t.TempDir(), "tokens.csv")
-	if err := os.WriteFile(tokens, []byte("mastertoken,boss,b1,\"system:masters\"\npoortoken,poor,p1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.change = func(cfg *apiserver.Config) { cfg.Authentication.TokenFile = tokens }
-	s.start()
-	return s
-}
-
-// carried returns config with its calls sent over NATS, with the same identity.
-func (s *testServer) carried(t *testing.T, config *rest.Config) *rest.Config {
-	t.Helper()
-	conn := s.bus.ConnectAs(client.BusConfig(config, bus.Config{Name: t.Name()}))
-	over, err := bushttp.New(t.Context(), bushttp.Config{Conn: conn})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(over.Close)
-	carried := client.Over(config, over)
-	for deadline := time.Now().Add(patience); ; {
-		// The apiserver may not be connected to NATS yet.
-		_, err := typed(t, carried).Discovery().RESTClient().Get().AbsPath("/version").DoRaw(t.Context())
-		if !utilnet.IsConnectionRefused(err) {
-			return carried
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-}
 
 // TestAuditIDOverNATS: a request over NATS has an audit ID as one over HTTPS has, and its client
 // gets the ID.
 func TestAuditIDOverNATS(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
-	carried := s.carried(t, s.withToken(masterToken))
+	s := harness.StartWithTokens(t)
+	carried := s.Carried(t, s.WithToken(harness.MasterToken))
 	for _, given := range []string{"", "mine"} {
-		res, body := s.exchange(carried, http.MethodGet, "/api/v1/namespaces/default", "", map[string]string{"Audit-ID": given})
+		res, body := s.Exchange(carried, http.MethodGet, "/api/v1/namespaces/default", "", map[string]string{"Audit-ID": given})
 		if told := res.Header.Get("Audit-Id"); res.StatusCode != http.StatusOK || told == "" || given != "" && told != given {
 			t.Errorf("%q: got %d %s and the ID %q", given, res.StatusCode, body, told)
 		}
@@ -96,23 +47,23 @@ func TestAuditIDOverNATS(t *testing.T) {
 // TestTypedClientOverNATS goes through the verbs with client-go's typed client.
 func TestTypedClientOverNATS(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
+	s := harness.StartWithTokens(t)
 	for name, contentType := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			config := s.withToken(masterToken)
+			config := s.WithToken(harness.MasterToken)
 			config.ContentType, config.AcceptContentTypes = contentType, contentType
-			api := typed(t, s.carried(t, config))
+			api := harness.Typed(t, s.Carried(t, config))
 			deployments := api.AppsV1().Deployments("default")
 			watching, err := deployments.Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 			if err != nil {
 				t.Fatal(err)
 			}
-			made, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{})
+			made, err := deployments.Create(ctx, harness.Deployment(name), metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := deployments.Create(ctx, deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			if _, err := deployments.Create(ctx, harness.Deployment(name), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 				t.Errorf("created twice: got %v", err)
 			}
 			stale := made.DeepCopy()
@@ -138,7 +89,7 @@ func TestTypedClientOverNATS(t *testing.T) {
 					if string(event.Type) != want {
 						t.Fatalf("the watch delivered %s, want %s: %v", event.Type, want, event.Object)
 					}
-				case <-time.After(patience):
+				case <-time.After(harness.Patience):
 					t.Fatalf("the watch does not deliver %s", want)
 				}
 			}
@@ -154,20 +105,20 @@ func TestTypedClientOverNATS(t *testing.T) {
 // authenticating.
 func TestSameRightsOverNATS(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
-	account, err := typed(t, s.admin()).CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
+	s := harness.StartWithTokens(t)
+	account, err := harness.Typed(t, s.Admin()).CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := "system:serviceaccount:default:" + account.Name
-	if _, err := typed(t, s.admin()).RbacV1().RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
+	if _, err := harness.Typed(t, s.Admin()).RbacV1().RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "view"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user, APIGroup: rbacv1.GroupName}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	carried := s.carried(t, s.withToken(masterToken)).Transport
-	plain, err := rest.TransportFor(s.withToken(""))
+	carried := s.Carried(t, s.WithToken(harness.MasterToken)).Transport
+	plain, err := rest.TransportFor(s.WithToken(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,27 +126,27 @@ func TestSameRightsOverNATS(t *testing.T) {
 	for _, c := range []struct{ method, path, token, as, body string }{
 		{"GET", "/api/v1/namespaces/default/pods", "", "", ""},
 		{"GET", "/api/v1/namespaces/default/pods", "wrong", "", ""},
-		{"GET", "/api/v1/namespaces/default/pods", "poortoken", "", ""},
-		{"GET", "/api/v1/namespaces/default/pods?watch=1", "poortoken", "", ""},
-		{"GET", "/api/v1/namespaces/default/pods", masterToken, "", ""},
-		{"GET", "/api/v1/namespaces/default/pods", masterToken, user, ""},
-		{"GET", "/api/v1/namespaces/default/secrets", masterToken, user, ""},
-		{"GET", "/api/v1/namespaces/kube-system/pods", masterToken, user, ""},
-		{"GET", "/api/v1/namespaces/default/pods", "poortoken", user, ""},
-		{"POST", "/api/v1/namespaces/default/configmaps", "poortoken", "", `{"metadata":{"name":"x"}}`},
-		{"POST", "/api/v1/namespaces/default/configmaps", masterToken, "", `{"metadata":{"name":"X"}}`},
-		{"POST", "/api/v1/namespaces/default/configmaps", masterToken, "", `{`},
-		{"PUT", "/api/v1/namespaces/default/configmaps/none", masterToken, "", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"none","resourceVersion":"1"}}`},
-		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", masterToken, user, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`},
+		{"GET", "/api/v1/namespaces/default/pods", harness.PoorToken, "", ""},
+		{"GET", "/api/v1/namespaces/default/pods?watch=1", harness.PoorToken, "", ""},
+		{"GET", "/api/v1/namespaces/default/pods", harness.MasterToken, "", ""},
+		{"GET", "/api/v1/namespaces/default/pods", harness.MasterToken, user, ""},
+		{"GET", "/api/v1/namespaces/default/secrets", harness.MasterToken, user, ""},
+		{"GET", "/api/v1/namespaces/kube-system/pods", harness.MasterToken, user, ""},
+		{"GET", "/api/v1/namespaces/default/pods", harness.PoorToken, user, ""},
+		{"POST", "/api/v1/namespaces/default/configmaps", harness.PoorToken, "", `{"metadata":{"name":"x"}}`},
+		{"POST", "/api/v1/namespaces/default/configmaps", harness.MasterToken, "", `{"metadata":{"name":"X"}}`},
+		{"POST", "/api/v1/namespaces/default/configmaps", harness.MasterToken, "", `{`},
+		{"PUT", "/api/v1/namespaces/default/configmaps/none", harness.MasterToken, "", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"none","resourceVersion":"1"}}`},
+		{"POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", harness.MasterToken, user, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`},
 		{"GET", "/healthz", "", "", ""},
 		{"GET", "/version", "", "", ""},
 		{"GET", "/metrics", "", "", ""},
-		{"GET", "/nothing", masterToken, "", ""},
-		{"PATCH", "/version", masterToken, "", ""},
+		{"GET", "/nothing", harness.MasterToken, "", ""},
+		{"PATCH", "/version", harness.MasterToken, "", ""},
 	} {
 		var got []string
 		for _, by := range []http.RoundTripper{plain, carried} {
-			r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, strings.NewReader(c.body))
+			r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+c.path, strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,9 +197,9 @@ func TestSameRightsOverNATS(t *testing.T) {
 // TestLargeListOverNATS lists 10,000 objects, and reads and writes large ones.
 func TestLargeListOverNATS(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
+	s := harness.StartWithTokens(t)
 	ctx := t.Context()
-	api := typed(t, s.carried(t, s.withToken(masterToken)))
+	api := harness.Typed(t, s.Carried(t, s.WithToken(harness.MasterToken)))
 	const many = 10_000
 	var group sync.WaitGroup
 	for part := range 16 {
@@ -301,11 +252,11 @@ func TestLargeListOverNATS(t *testing.T) {
 // TestInformersOverNATS runs client-go's own informers, with streaming lists.
 func TestInformersOverNATS(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
+	s := harness.StartWithTokens(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	admin := typed(t, s.admin())
-	api := typed(t, s.carried(t, s.withToken(masterToken)))
+	admin := harness.Typed(t, s.Admin())
+	api := harness.Typed(t, s.Carried(t, s.WithToken(harness.MasterToken)))
 	factory := informers.NewSharedInformerFactory(api, 0)
 	maps := factory.Core().V1().ConfigMaps()
 	told := make(chan string, 100)
@@ -337,7 +288,7 @@ func TestInformersOverNATS(t *testing.T) {
 		for got := ""; got != want; {
 			select {
 			case got = <-told:
-			case <-time.After(patience):
+			case <-time.After(harness.Patience):
 				t.Fatalf("the informer does not report %s", want)
 			}
 		}
@@ -347,21 +298,21 @@ func TestInformersOverNATS(t *testing.T) {
 // TestLogsOverNATS follows the log of a pod, and is refused what would need another protocol.
 func TestLogsOverNATS(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
-	s.createPod(s.admin())
+	s := harness.StartWithTokens(t)
+	s.CreatePod(s.Admin())
 	ctx := t.Context()
-	pod, err := typed(t, s.admin()).CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	pod, err := harness.Typed(t, s.Admin()).CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	if err != nil || len(pod.Items) == 0 {
 		t.Fatalf("the pod does not exist: %v", err)
 	}
 	name := pod.Items[0].Name
-	if err := typed(t, s.admin()).CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
+	if err := harness.Typed(t, s.Admin()).CoreV1().Pods("default").Bind(ctx, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	next, ended := make(chan string), make(chan struct{})
-	node := s.onBus("system:node:n1")
+	node := s.OnBus("system:node:n1")
 	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
 		_, _ = io.WriteString(w, "{}\n")
 		for {
@@ -383,7 +334,7 @@ func TestLogsOverNATS(t *testing.T) {
 	if err := node.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	api := typed(t, s.carried(t, s.withToken(masterToken)))
+	api := harness.Typed(t, s.Carried(t, s.WithToken(harness.MasterToken)))
 	log, err := api.CoreV1().Pods("default").GetLogs(name, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +350,7 @@ func TestLogsOverNATS(t *testing.T) {
 	_ = log.Close()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(harness.Patience):
 		t.Error("the log is still followed after its reader has gone")
 	}
 	err = api.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name(name).SubResource("exec").
@@ -414,15 +365,15 @@ func TestLogsOverNATS(t *testing.T) {
 // next apiserver.
 func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
-	config := s.carried(t, s.withToken(masterToken))
-	api := typed(t, config)
+	s := harness.StartWithTokens(t)
+	config := s.Carried(t, s.WithToken(harness.MasterToken))
+	api := harness.Typed(t, config)
 	watching, err := api.CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.stop()
-	for deadline := time.After(patience); ; {
+	s.Stop()
+	for deadline := time.After(harness.Patience); ; {
 		select {
 		case _, open := <-watching.ResultChan():
 			if open {
@@ -437,8 +388,8 @@ func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 	if !utilnet.IsConnectionRefused(err) {
 		t.Errorf("without an apiserver: got %v", err)
 	}
-	s.start()
-	for deadline := time.Now().Add(patience); ; {
+	s.Start()
+	for deadline := time.Now().Add(harness.Patience); ; {
 		_, err := api.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
 		if err == nil {
 			return
@@ -453,25 +404,25 @@ func TestCarriedWatchEndsWithTheServer(t *testing.T) {
 // unreachable.
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	s := startCarried(t)
-	conn := s.bus.ConnectAs(client.BusConfig(s.withToken(masterToken), bus.Config{Name: t.Name()}))
-	if _, _, err := client.WithTransport(t.Context(), s.admin(), client.TransportNATS, conn, nil); err == nil {
+	s := harness.StartWithTokens(t)
+	conn := s.Bus.ConnectAs(client.BusConfig(s.WithToken(harness.MasterToken), bus.Config{Name: t.Name()}))
+	if _, _, err := client.WithTransport(t.Context(), s.Admin(), client.TransportNATS, conn, nil); err == nil {
 		t.Error("a client certificate was accepted for NATS")
 	}
-	if _, _, err := client.WithTransport(t.Context(), s.admin(), "pigeon", conn, nil); err == nil {
+	if _, _, err := client.WithTransport(t.Context(), s.Admin(), "pigeon", conn, nil); err == nil {
 		t.Error("an unknown transport was accepted")
 	}
-	if config, end, err := client.WithTransport(t.Context(), s.admin(), client.TransportAuto, conn, nil); err != nil || config.Transport != nil {
+	if config, end, err := client.WithTransport(t.Context(), s.Admin(), client.TransportAuto, conn, nil); err != nil || config.Transport != nil {
 		t.Errorf("a client certificate was refused for HTTPS: %v", err)
 	} else {
 		end()
 	}
-	config, end, err := client.WithTransport(t.Context(), s.withToken(masterToken), client.TransportAuto, conn, nil)
+	config, end, err := client.WithTransport(t.Context(), s.WithToken(harness.MasterToken), client.TransportAuto, conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer end()
-	api := typed(t, config)
+	api := harness.Typed(t, config)
 	body := bytes.Repeat([]byte("x"), 400<<10)
 	for _, name := range []string{"with-nats", "without-nats"} {
 		if _, err := api.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
@@ -480,9 +431,9 @@ func TestTransports(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "with-nats" {
-			s.bus.Stop()
+			s.Bus.Stop()
 			// A call that was sent before the loss is noticed fails, like any call in flight.
-			eventually(t, "the connection is lost", func() bool { return !conn.Connected() })
+			harness.Eventually(t, "the connection is lost", func() bool { return !conn.Connected() })
 		}
 	}
 }

@@ -25,19 +25,21 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 const mapsPath = "/api/v1/namespaces/default/configmaps"
 
-// open begins a watch over plain HTTP.
-func (s *testServer) open(t *testing.T, query, accept string) *http.Response {
+// openWatch begins a watch over plain HTTP.
+func openWatch(t *testing.T, s *harness.Server, query, accept string) *http.Response {
 	t.Helper()
-	client, err := rest.HTTPClientFor(s.admin())
+	client, err := rest.HTTPClientFor(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+mapsPath+"?watch=1&"+query, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+mapsPath+"?watch=1&"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +132,10 @@ func delimited(t *testing.T, body io.Reader) func() string {
 	}
 }
 
-// messages reads a watch over WebSocket.
-func (s *testServer) messages(t *testing.T, query, accept, protocol string, kind websocket.MessageType, parse func([]byte) string) func() string {
+// overWebSocket reads a watch over WebSocket.
+func overWebSocket(t *testing.T, s *harness.Server, query, accept, protocol string, kind websocket.MessageType, parse func([]byte) string) func() string {
 	t.Helper()
-	client, err := rest.HTTPClientFor(s.admin())
+	client, err := rest.HTTPClientFor(s.Admin())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,7 @@ func (s *testServer) messages(t *testing.T, query, accept, protocol string, kind
 	if protocol != "" {
 		opts.Subprotocols = []string{protocol}
 	}
-	conn, res, err := websocket.Dial(t.Context(), s.url+mapsPath+"?watch=1&"+query, opts)
+	conn, res, err := websocket.Dial(t.Context(), s.URL+mapsPath+"?watch=1&"+query, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ func (s *testServer) messages(t *testing.T, query, accept, protocol string, kind
 	}
 }
 
-func (s *testServer) configMap(t *testing.T, client kubernetes.Interface, name, value string, labels map[string]string) *corev1.ConfigMap {
+func createMap(t *testing.T, client kubernetes.Interface, name, value string, labels map[string]string) *corev1.ConfigMap {
 	t.Helper()
 	made, err := client.CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string]string{"v": value}}, metav1.CreateOptions{})
@@ -184,9 +186,9 @@ const (
 // several times each, and counts how often objects were encoded.
 func TestWatchFormsAreEncodedOnce(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client := typed(t, s.admin())
-	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
+	s := harness.Start(t)
+	client := harness.Typed(t, s.Admin())
+	start := createMap(t, client, "start", "0", nil).ResourceVersion
 	query := "resourceVersion=" + start
 	decode64 := func(data []byte) []byte {
 		decoded, err := base64.StdEncoding.DecodeString(string(data))
@@ -208,21 +210,21 @@ func TestWatchFormsAreEncodedOnce(t *testing.T) {
 	var watchers []watcher
 	for range 3 {
 		watchers = append(watchers,
-			watcher{"JSON", lines(t, s.open(t, query, inJSON).Body), whole},
-			watcher{"JSON, selected", lines(t, s.open(t, query+"&labelSelector=in%3Dyes", inJSON).Body), selected},
-			watcher{"protobuf", delimited(t, s.open(t, query, inProtobuf).Body), whole},
-			watcher{"protobuf, selected", delimited(t, s.open(t, query+"&labelSelector=in%3Dyes", inProtobuf).Body), selected},
-			watcher{"metadata", lines(t, s.open(t, query, inMetadata).Body), partial},
-			watcher{"metadata in protobuf", delimited(t, s.open(t, query, inMetadataProtobuf).Body), partial},
-			watcher{"WebSocket", s.messages(t, query, inJSON, "", websocket.MessageText, ofJSON), whole},
-			watcher{"WebSocket, protobuf", s.messages(t, query, inProtobuf, "", websocket.MessageBinary, ofProtobuf), whole},
-			watcher{"WebSocket, binary", s.messages(t, query, inJSON, "binary.k8s.io", websocket.MessageBinary, ofJSON), whole},
-			watcher{"WebSocket, base64", s.messages(t, query, inProtobuf, "base64.binary.k8s.io", websocket.MessageText,
+			watcher{"JSON", lines(t, openWatch(t, s, query, inJSON).Body), whole},
+			watcher{"JSON, selected", lines(t, openWatch(t, s, query+"&labelSelector=in%3Dyes", inJSON).Body), selected},
+			watcher{"protobuf", delimited(t, openWatch(t, s, query, inProtobuf).Body), whole},
+			watcher{"protobuf, selected", delimited(t, openWatch(t, s, query+"&labelSelector=in%3Dyes", inProtobuf).Body), selected},
+			watcher{"metadata", lines(t, openWatch(t, s, query, inMetadata).Body), partial},
+			watcher{"metadata in protobuf", delimited(t, openWatch(t, s, query, inMetadataProtobuf).Body), partial},
+			watcher{"WebSocket", overWebSocket(t, s, query, inJSON, "", websocket.MessageText, ofJSON), whole},
+			watcher{"WebSocket, protobuf", overWebSocket(t, s, query, inProtobuf, "", websocket.MessageBinary, ofProtobuf), whole},
+			watcher{"WebSocket, binary", overWebSocket(t, s, query, inJSON, "binary.k8s.io", websocket.MessageBinary, ofJSON), whole},
+			watcher{"WebSocket, base64", overWebSocket(t, s, query, inProtobuf, "base64.binary.k8s.io", websocket.MessageText,
 				func(data []byte) string { return parseProtobuf(t, decode64(data)) }), whole},
 		)
 	}
-	before := s.counter("garboard_feed_encodings_total")
-	a := s.configMap(t, client, "a", "1", map[string]string{"in": "yes"})
+	before := counter(s, "garboard_feed_encodings_total")
+	a := createMap(t, client, "a", "1", map[string]string{"in": "yes"})
 	a.Labels, a.Data = nil, map[string]string{"v": "2"}
 	if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), a, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -239,7 +241,7 @@ func TestWatchFormsAreEncodedOnce(t *testing.T) {
 	}
 	// Three changes in JSON, in protobuf, and as metadata in both; and the object that left the
 	// selection, as it was before, in two.
-	if got := s.counter("garboard_feed_encodings_total") - before; got != 3*4+2 {
+	if got := counter(s, "garboard_feed_encodings_total") - before; got != 3*4+2 {
 		t.Errorf("objects were encoded %v times for %d watches", got, len(watchers))
 	}
 }
@@ -247,12 +249,12 @@ func TestWatchFormsAreEncodedOnce(t *testing.T) {
 // TestTablesOfAWatchHaveOneHeader checks that the columns come with the first event only.
 func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client := typed(t, s.admin())
-	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
-	next := lines(t, s.open(t, "resourceVersion="+start, inTables).Body)
-	s.configMap(t, client, "a", "1", nil)
-	s.configMap(t, client, "b", "1", nil)
+	s := harness.Start(t)
+	client := harness.Typed(t, s.Admin())
+	start := createMap(t, client, "start", "0", nil).ResourceVersion
+	next := lines(t, openWatch(t, s, "resourceVersion="+start, inTables).Body)
+	createMap(t, client, "a", "1", nil)
+	createMap(t, client, "b", "1", nil)
 	for _, want := range []string{"ADDED Table a of 3 columns", "ADDED Table b of 0 columns"} {
 		if got := next(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -263,9 +265,9 @@ func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 // TestWatchEndsWithABookmark checks that a watch sends how far it got before it times out.
 func TestWatchEndsWithABookmark(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	s.configMap(t, typed(t, s.admin()), "start", "0", nil)
-	res := s.open(t, "timeoutSeconds=8&allowWatchBookmarks=true", inJSON)
+	s := harness.Start(t)
+	createMap(t, harness.Typed(t, s.Admin()), "start", "0", nil)
+	res := openWatch(t, s, "timeoutSeconds=8&allowWatchBookmarks=true", inJSON)
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -281,17 +283,17 @@ func TestWatchEndsWithABookmark(t *testing.T) {
 // states of deleted objects and what happened while no apiserver ran.
 func TestWatchGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client := typed(t, s.admin())
-	at := s.configMap(t, client, "gone", "last state", map[string]string{"in": "yes"}).ResourceVersion
-	s.configMap(t, client, "kept", "1", nil)
+	s := harness.Start(t)
+	client := harness.Typed(t, s.Admin())
+	at := createMap(t, client, "gone", "last state", map[string]string{"in": "yes"}).ResourceVersion
+	createMap(t, client, "kept", "1", nil)
 	if err := client.CoreV1().ConfigMaps("default").Delete(t.Context(), "gone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.stop()
-	s.start()
-	client = typed(t, s.admin())
-	s.configMap(t, client, "later", "1", nil)
+	s.Stop()
+	s.Start()
+	client = harness.Typed(t, s.Admin())
+	createMap(t, client, "later", "1", nil)
 	watching, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: at})
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +309,7 @@ func TestWatchGoesOnAfterARestart(t *testing.T) {
 			if got := fmt.Sprintf("%s %s %s", event.Type, c.Name, c.Data["v"]); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-		case <-time.After(patience):
+		case <-time.After(harness.Patience):
 			t.Fatalf("no event %s", want)
 		}
 	}
@@ -316,10 +318,10 @@ func TestWatchGoesOnAfterARestart(t *testing.T) {
 // TestStalledClientIsCutOff has one client read nothing while others go on.
 func TestStalledClientIsCutOff(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	client := typed(t, s.admin())
-	start := s.configMap(t, client, "start", "0", nil).ResourceVersion
-	s.stalled(t, "resourceVersion="+start)
+	s := harness.Start(t)
+	client := harness.Typed(t, s.Admin())
+	start := createMap(t, client, "start", "0", nil).ResourceVersion
+	stalled(t, s, "resourceVersion="+start)
 	watching, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: start})
 	if err != nil {
 		t.Fatal(err)
@@ -327,10 +329,10 @@ func TestStalledClientIsCutOff(t *testing.T) {
 	defer watching.Stop()
 	// These fill the connection's buffers; the rest fills the watch's own.
 	for i := range 8 {
-		s.configMap(t, client, fmt.Sprintf("large-%d", i), strings.Repeat("x", 900<<10), nil)
+		createMap(t, client, fmt.Sprintf("large-%d", i), strings.Repeat("x", 900<<10), nil)
 	}
 	made := 8
-	for end := time.Now().Add(2 * patience); s.counter("apiserver_terminated_watchers_total") == 0; {
+	for end := time.Now().Add(2 * harness.Patience); counter(s, "apiserver_terminated_watchers_total") == 0; {
 		if time.Now().After(end) {
 			t.Fatalf("the client was not cut off after %d changes", made)
 		}
@@ -353,7 +355,7 @@ func TestStalledClientIsCutOff(t *testing.T) {
 				if event.Type != watch.Added {
 					t.Fatalf("the other client got %s %v", event.Type, apierrors.FromObject(event.Object))
 				}
-			case <-time.After(patience):
+			case <-time.After(harness.Patience):
 				t.Fatal("the other client was cut off too")
 			}
 		}
@@ -361,15 +363,15 @@ func TestStalledClientIsCutOff(t *testing.T) {
 }
 
 // counter returns the sum of a metric over its labels.
-func (s *testServer) counter(name string) float64 {
-	s.t.Helper()
-	_, body := s.exchange(s.admin(), http.MethodGet, "/metrics", "", nil)
+func counter(s *harness.Server, name string) float64 {
+	s.T.Helper()
+	_, body := s.Exchange(s.Admin(), http.MethodGet, "/metrics", "", nil)
 	sum := 0.0
 	for line := range strings.Lines(body) {
 		if rest, ok := strings.CutPrefix(line, name); ok && strings.ContainsAny(rest[:1], "{ ") {
 			value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndex(rest, " "):]), 64)
 			if err != nil {
-				s.t.Fatalf("%q: %v", line, err)
+				s.T.Fatalf("%q: %v", line, err)
 			}
 			sum += value
 		}
@@ -378,9 +380,9 @@ func (s *testServer) counter(name string) float64 {
 }
 
 // stalled opens a watch that is never read, over a connection with a small buffer.
-func (s *testServer) stalled(t *testing.T, query string) {
+func stalled(t *testing.T, s *harness.Server, query string) {
 	t.Helper()
-	config := rest.CopyConfig(s.admin())
+	config := rest.CopyConfig(s.Admin())
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -394,7 +396,7 @@ func (s *testServer) stalled(t *testing.T, query string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+mapsPath+"?watch=1&"+query, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+mapsPath+"?watch=1&"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

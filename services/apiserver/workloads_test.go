@@ -3,14 +3,16 @@ package apiserver_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 // TestWorkloadsOverHTTP writes and reads workloads as a client does.
 func TestWorkloadsOverHTTP(t *testing.T) {
 	t.Parallel()
-	s := startServer(t)
-	admin := s.admin()
-	s.createPod(admin)
+	s := harness.Start(t)
+	admin := s.Admin()
+	s.CreatePod(admin)
 	const core, apps, batch, first, second = "/api/v1/namespaces/default/", "/apis/apps/v1/namespaces/default/", "/apis/batch/v1/namespaces/default/",
 		"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 	const js, merge, strategic = "application/json", "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -54,7 +56,7 @@ func TestWorkloadsOverHTTP(t *testing.T) {
 		{"more of nothing", "PATCH", core + "pods/p/resize", merge, `{"spec":{"resources":{"requests":{"cpu":"1"}}}}`, 422, "Pod QOS Class may not change as a result of resizing"},
 		{"its status", "GET", core + "pods/p/status", js, "", 200, `"kind":"Pod"`},
 	} {
-		res, body := s.exchange(admin, tc.method, tc.path, tc.body, map[string]string{"Content-Type": tc.kind})
+		res, body := s.Exchange(admin, tc.method, tc.path, tc.body, map[string]string{"Content-Type": tc.kind})
 		if res.StatusCode != tc.code || !strings.Contains(body, tc.says) {
 			t.Errorf("%s: %d %s", tc.name, res.StatusCode, body)
 		}

@@ -40,6 +40,8 @@ var clientGoRooms = map[string][]string{
 	"test/outage/followers": {"informers", "kubernetes", "rest", "tools/cache"},
 	"test/outage/load":      {"kubernetes"},
 	"test/outage/workload":  {"informers", "kubernetes", "tools/cache"},
+	// The harness provides the apiserver's tests with client-go's clients.
+	"services/apiserver/internal/test/harness": {"kubernetes", "rest", "tools/clientcmd"},
 }
 
 // insteadOf names the replacements for packages of client-go, by path prefix.

@@ -1,0 +1,135 @@
+package harness
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
+	watchv1 "github.com/garboard/garboard/proto/watch/v1"
+)
+
+// OnBus connects to NATS as a service.
+func (s *Server) OnBus(service string) *bus.Conn {
+	s.T.Helper()
+	return s.Bus.ConnectAs(client.BusConfig(s.Service(service), bus.Config{Name: service}))
+}
+
+// Trusted connects to NATS with the apiservers' own key.
+func (s *Server) Trusted() *bus.Conn {
+	s.T.Helper()
+	return s.Bus.ConnectAs(s.TrustedConfig())
+}
+
+// TrustedConfig returns the configuration of an apiserver's own connection.
+func (s *Server) TrustedConfig() bus.Config {
+	s.T.Helper()
+	seed, err := os.ReadFile(filepath.Join(s.CertDir, "nats-apiserver.seed"))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return bus.Config{Name: "the test", Seed: []byte(strings.TrimSpace(string(seed)))}
+}
+
+// Asked asks over the bus and returns the outcome, or the unspecified one if no answer came: an ask
+// is lost if its connection ends meanwhile. It repeats the ask if no apiserver responds yet, since
+// a new one admits clients before it answers asks, and if an overloaded one says "not yet".
+func Asked(t testing.TB, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, string) {
+	t.Helper()
+	data, err := proto.Marshal(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox := conn.NewInbox()
+	got := make(chan bus.Message, 100)
+	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for deadline := time.Now().Add(Patience); ; <-pause.C {
+		if err := conn.PublishRequest(t.Context(), conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+			return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
+		}
+		select {
+		case m := <-got:
+			chunk := &watchv1.Chunk{}
+			if err := proto.Unmarshal(m.Data, chunk); err != nil {
+				t.Fatal(err)
+			}
+			later := m.NoResponders() || chunk.GetOutcome() == watchv1.Outcome_OUTCOME_NOT_YET
+			if !later || time.Now().After(deadline) {
+				return chunk.GetOutcome(), chunk.GetReason()
+			}
+		case <-time.After(Patience / 3):
+			return watchv1.Outcome_OUTCOME_UNSPECIFIED, "no answer"
+		}
+	}
+}
+
+// Published waits until a resource is published: no message contains what was written before that.
+func Published(t testing.TB, conn *bus.Conn, group, resource string) {
+	t.Helper()
+	told := make(chan struct{}, 1)
+	sub, err := conn.Subscribe(t.Context(), bus.ProgressSubject(group, resource), func(bus.Message) {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	select {
+	case <-told:
+	case <-time.After(Patience):
+		t.Fatalf("no progress of %s is published", resource)
+	}
+}
+
+// Denied reports whether NATS refuses a subscription.
+func Denied(t testing.TB, conn *bus.Conn, subject string) bool {
+	t.Helper()
+	subscribe := func(subject string) (<-chan error, func()) {
+		refused := make(chan error, 1)
+		sub, err := conn.Subscribe(t.Context(), subject, func(bus.Message) {}, bus.OnLoss(func(err error) {
+			select {
+			case refused <- err:
+			default:
+			}
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return refused, sub.Unsubscribe
+	}
+	refused, end := subscribe(subject)
+	defer end()
+	// Refusals arrive in order, and no client may subscribe to this subject.
+	surely, over := subscribe("gb.denied." + rand.Text())
+	defer over()
+	select {
+	case err := <-surely:
+		if !errors.Is(err, bus.ErrDenied) {
+			t.Fatal(err)
+		}
+	case <-time.After(Patience):
+		t.Fatal("the reference subscription was not refused")
+	}
+	select {
+	case err := <-refused:
+		return errors.Is(err, bus.ErrDenied)
+	default:
+		return false
+	}
+}

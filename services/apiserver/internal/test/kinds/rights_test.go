@@ -1,4 +1,4 @@
-package apiserver_test
+package kinds_test
 
 import (
 	"fmt"
@@ -82,9 +82,9 @@ func (e *every) grant(r right) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{e.kind.Group}, Resources: []string{resource}, Verbs: []string{r.verb}}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: e.user(r)}}
-	where, role, binding := rbacPath, "clusterroles", "clusterrolebindings"
+	where, role, binding := "/apis/rbac.authorization.k8s.io/v1", "clusterroles", "clusterrolebindings"
 	if e.namespace != "" {
-		where, role, binding, ref.Kind = rbacPath+"/namespaces/"+e.namespace, "roles", "rolebindings", "Role"
+		where, role, binding, ref.Kind = where+"/namespaces/"+e.namespace, "roles", "rolebindings", "Role"
 	}
 	meta := metav1.ObjectMeta{Name: name}
 	e.want(http.StatusCreated, e.do(http.MethodPost, where+"/"+role, asJSON, asJSON, e.encode(&rbacv1.Role{ObjectMeta: meta, Rules: rules})))

@@ -1,4 +1,4 @@
-package apiserver_test
+package api_test
 
 import (
 	"encoding/json"
@@ -50,14 +50,14 @@ func TestConformance(t *testing.T) {
 			answer: `"message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed","details":\{\},"code":405`},
 		{name: "an old table", method: "GET", path: theMap, accept: asJSON + ";as=Table" + beta, code: 200, answer: `^\{"kind":"Table","apiVersion":"meta\.k8s\.io/v1beta1".*"object":\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
 		{name: "an old table of a list", method: "GET", path: configMaps, accept: asJSON + ";as=Table" + beta, code: 200, answer: `^\{"kind":"Table","apiVersion":"meta\.k8s\.io/v1beta1"`},
-		{name: "a table", method: "GET", path: theMap, accept: asTable, code: 200, answer: `^\{"kind":"Table","apiVersion":"meta\.k8s\.io/v1",.*"object":\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1",`},
+		{name: "a table", method: "GET", path: theMap, accept: inTables, code: 200, answer: `^\{"kind":"Table","apiVersion":"meta\.k8s\.io/v1",.*"object":\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1",`},
 		{name: "old metadata", method: "GET", path: theMap, accept: asJSON + ";as=PartialObjectMetadata" + beta, code: 200, answer: `^\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
 		{name: "old metadata of a list", method: "GET", path: configMaps, accept: asJSON + ";as=PartialObjectMetadataList" + beta, code: 200,
 			answer: `^\{"kind":"PartialObjectMetadataList","apiVersion":"meta\.k8s\.io/v1beta1".*\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
 		{name: "old metadata of a watch", method: "GET", path: configMaps + "?watch=1&timeoutSeconds=6&labelSelector=of", accept: asJSON + ";as=PartialObjectMetadata" + beta, code: 200,
 			answer: `"object":\{"kind":"PartialObjectMetadata","apiVersion":"meta\.k8s\.io/v1beta1"`},
 		{name: "a table of an unknown version", method: "GET", path: theMap, accept: asJSON + ";as=Table;g=meta.k8s.io;v=v2", code: 406},
-		{name: "an unknown includeObject", method: "GET", path: theMap + "?includeObject=Bogus", accept: asTable, code: 400,
+		{name: "an unknown includeObject", method: "GET", path: theMap + "?includeObject=Bogus", accept: inTables, code: 400,
 			answer: `"message":"Unable to convert to Table as requested: includeObject: Invalid value: \\"Bogus\\": must be 'Metadata', 'Object', 'None', or empty"`},
 		{name: "a watch in HTML", method: "GET", path: configMaps + "?watch=1", accept: "text/html", code: 406, answer: `application/json;stream=watch, application/vnd\.kubernetes\.protobuf;stream=watch`},
 		{name: "an export", method: "GET", path: theMap + "?export=true", code: 400, answer: `"message":"the export parameter, deprecated since v1\.14, is no longer supported"`},

@@ -1,4 +1,4 @@
-package apiserver_test
+package kinds_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -22,7 +23,16 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
-const asTable = "application/json;as=Table;g=meta.k8s.io;v=v1"
+// Media types and content types of patches.
+const (
+	asJSON     = runtime.ContentTypeJSON
+	asYAML     = runtime.ContentTypeYAML
+	asProtobuf = runtime.ContentTypeProtobuf
+	asTable    = "application/json;as=Table;g=meta.k8s.io;v=v1"
+	jsonPatch  = string(types.JSONPatchType)
+	mergePatch = string(types.MergePatchType)
+	strategic  = string(types.StrategicMergePatchType)
+)
 
 // every is one kind, for a test that runs for each kind.
 type every struct {

@@ -1,4 +1,4 @@
-package apiserver_test
+package kinds_test
 
 import (
 	"encoding/json"

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
@@ -27,6 +29,16 @@ func Typed(t testing.TB, config *rest.Config) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// StatusOf returns the Status that client-go made an error of.
+func StatusOf(t testing.TB, err error) metav1.Status {
+	t.Helper()
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		t.Fatalf("%v is not an API error", err)
+	}
+	return status.Status()
 }
 
 // Exchange makes one request and returns the response with its whole body.

@@ -1,4 +1,4 @@
-package apiserver_test
+package clients_test
 
 import (
 	"context"
@@ -219,7 +219,7 @@ func TestDynamicClient(t *testing.T) {
 		t.Errorf("generated the name %q", name)
 	}
 	_, err = maps.Patch(ctx, name, types.JSONPatchType, []byte(`[{"op":"test","path":"/data/k","value":"w"}]`), metav1.PatchOptions{})
-	if status := statusOf(t, err); status.Code != 422 {
+	if status := harness.StatusOf(t, err); status.Code != 422 {
 		t.Errorf("a JSON patch whose test fails: got %+v", status)
 	}
 	patched, err := maps.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"k":null,"l":"m"}}`), metav1.PatchOptions{})

@@ -1,4 +1,4 @@
-package apiserver_test
+package access_test
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package apiserver_test
+package access_test
 
 import (
 	"encoding/json"
@@ -91,7 +91,7 @@ func TestWhoIsWho(t *testing.T) {
 	} {
 		_, err := whoami(t, config)
 		if want := (metav1.Status{Status: "Failure", Message: "Unauthorized", Reason: "Unauthorized", Code: 401}); !apierrors.IsUnauthorized(err) ||
-			!cmp.Equal(statusOf(t, err), want) {
+			!cmp.Equal(harness.StatusOf(t, err), want) {
 			t.Errorf("%s: got %v, want Unauthorized", name, err)
 		}
 	}
@@ -426,13 +426,4 @@ func TestAnonymousRule(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, res.StatusCode, want)
 		}
 	}
-}
-
-func statusOf(t *testing.T, err error) metav1.Status {
-	t.Helper()
-	status, ok := err.(apierrors.APIStatus)
-	if !ok {
-		t.Fatalf("%v is not an API error", err)
-	}
-	return status.Status()
 }

@@ -1,4 +1,4 @@
-package apiserver_test
+package clients_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package apiserver_test
+package bus_test
 
 import (
 	"encoding/json"

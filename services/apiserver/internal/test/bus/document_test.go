@@ -1,4 +1,4 @@
-package apiserver_test
+package bus_test
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	documentPath = "../../docs/explanation/fabric.md"
+	documentPath = "../../../../../docs/explanation/fabric.md"
 	// updateDocument is the environment variable that has the test rewrite the document's examples.
 	updateDocument = "GARBOARD_UPDATE_DOCUMENT"
 )

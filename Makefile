@@ -53,7 +53,7 @@ test: bin/garboard ## Run all tests that do not need root. TESTS narrows them; R
 
 check: ## Check generated code, and run lint (which includes vet) and arch.
 	@$(MAKE) --no-print-directory generate
-	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/reference/kinds.md helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
+	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/reference/kinds.md 'docs/diagrams/*.svg' helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
 	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
@@ -68,6 +68,7 @@ generate: ## Regenerate code, documentation tables and dashboards.
 	go run ./services/apiserver/internal/kinds/kindsdoc docs/reference/kinds.md
 	go run ./compose/grafana/generate compose/grafana/dashboards
 	go run ./helm/generate helm/garboard compose
+	go run ./docs/diagrams/draw docs/diagrams
 
 e2e: bin/garboard ## Run the tests with real containers; needs root, containerd, runc and CNI plugins.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(RUNTESTS) -tags containers -count 1 -timeout 25m ./test/containers/... ./test/e2e/...

@@ -1,4 +1,4 @@
-package apiserver_test
+package replicas_test
 
 import (
 	"context"
@@ -27,6 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
 var gadgets = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "gadgets"}
@@ -94,7 +95,7 @@ func newGadgetPlane(t *testing.T) *gadgetPlane {
 	}
 	p.replicas = startReplicas(t, 3, func(i int, cfg *apiserver.Config) { cfg.Catalog = p.catalogs[i] })
 	for _, server := range p.servers {
-		c, err := dynamic.NewForConfig(server.admin())
+		c, err := dynamic.NewForConfig(server.Admin())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +199,7 @@ func TestMadeUpKind(t *testing.T) {
 			if status, ok := event.Object.(*metav1.Status); event.Type != watch.Error || !ok || status.Reason != metav1.StatusReasonNotFound {
 				t.Errorf("the watch at %d got %v", i, event)
 			}
-		case <-time.After(patience):
+		case <-time.After(harness.Patience):
 			t.Errorf("the watch at %d was not told that its kind is gone", i)
 		}
 	}
@@ -224,7 +225,7 @@ func TestMadeUpKind(t *testing.T) {
 func (p *gadgetPlane) forgotten() {
 	p.t.Helper()
 	for _, c := range p.clients {
-		eventually(p.t, "the metrics of the watch cache are gone", func() bool {
+		harness.Eventually(p.t, "the metrics of the watch cache are gone", func() bool {
 			text, err := c.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(p.t.Context())
 			if err != nil {
 				p.t.Fatal(err)
@@ -248,7 +249,7 @@ func next(t *testing.T, w watch.Interface) string {
 		}
 		size, _, _ := unstructured.NestedString(obj.Object, "spec", "size")
 		return fmt.Sprintf("%s %s %s", event.Type, obj.GetName(), size)
-	case <-time.After(patience):
+	case <-time.After(harness.Patience):
 		return "nothing"
 	}
 }
@@ -257,7 +258,7 @@ func next(t *testing.T, w watch.Interface) string {
 func (p *gadgetPlane) discovered(want bool) {
 	p.t.Helper()
 	for i, server := range p.servers {
-		c, err := discovery.NewDiscoveryClientForConfig(server.admin())
+		c, err := discovery.NewDiscoveryClientForConfig(server.Admin())
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -298,11 +299,11 @@ func (p *gadgetPlane) follow() *gadgetFollower {
 	if err := table.Install(kind); err != nil {
 		p.t.Fatal(err)
 	}
-	calls, err := client.New(p.servers[0].service("system:kube-controller-manager"), table)
+	calls, err := client.New(p.servers[0].Service("system:kube-controller-manager"), table)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	conn := p.servers[0].onBus("system:kube-controller-manager")
+	conn := p.servers[0].OnBus("system:kube-controller-manager")
 	f := &gadgetFollower{t: p.t, factory: informer.NewFactory(informer.FactoryConfig{
 		Table: table, Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: table, Client: calls}),
 	})}
@@ -322,7 +323,7 @@ func (p *gadgetPlane) follow() *gadgetFollower {
 // has waits until the informer's store holds exactly these gadgets.
 func (f *gadgetFollower) has(want ...string) {
 	f.t.Helper()
-	eventually(f.t, fmt.Sprintf("the informer has %q", want), func() bool {
+	harness.Eventually(f.t, fmt.Sprintf("the informer has %q", want), func() bool {
 		var got []string
 		for _, obj := range f.informer.Indexer().List() {
 			size, _, _ := unstructured.NestedString(obj.Object, "spec", "size")
@@ -336,5 +337,5 @@ func (f *gadgetFollower) has(want ...string) {
 // falls waits until the informer no longer follows over the bus, where the kind is gone.
 func (f *gadgetFollower) falls() {
 	f.t.Helper()
-	eventually(f.t, "the informer knows that its kind is gone", func() bool { return f.factory.Watchers()[0].Via == watcher.ViaHTTP })
+	harness.Eventually(f.t, "the informer knows that its kind is gone", func() bool { return f.factory.Watchers()[0].Via == watcher.ViaHTTP })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/services/apiserver"
 )
 
@@ -34,15 +35,12 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			parts, err := shared.Tracing(ctx, log)
-			if err != nil {
-				return err
-			}
 			// The apiserver serves its own health endpoints.
-			return daemon.RunParts(ctx, log, append(parts,
-				daemon.Part{Name: "garbage", Run: daemon.CollectGarbage},
-				daemon.Part{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
-			), nil)
+			return lifecycle.Run(ctx, log,
+				shared.Tracing(log),
+				lifecycle.Stage{Name: "garbage collection", Run: daemon.CollectGarbage},
+				lifecycle.Stage{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
+			)
 		},
 	}.Cobra()
 }

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/lifecycle"
 )
 
 // maxSocketPath is the longest path of a Unix socket that every system accepts.
@@ -56,8 +56,8 @@ func (e *etcd) endpoint() string { return "unix://" + e.socket("client") }
 
 func (e *etcd) socket(name string) string { return filepath.Join(e.sockets, name+".sock") }
 
-func (e *etcd) part() daemon.Part {
-	return daemon.Part{Name: "etcd", Run: e.run, Ready: func(ctx context.Context) error {
+func (e *etcd) stage() lifecycle.Stage {
+	return lifecycle.Stage{Name: "etcd", Run: e.run, Ready: func(ctx context.Context) error {
 		select {
 		case <-e.ready:
 			return nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/lifecycle"
 )
 
 // readyPoll is how often a service is asked whether it is ready.
@@ -16,27 +16,18 @@ type service interface {
 	Ready(ctx context.Context) error
 }
 
-// late returns a part that can be created only when the parts before it run: the apiserver creates
-// the other services' credentials when it starts.
-func late(name string, open func() (service, error)) daemon.Part {
-	opened := make(chan service, 1)
-	return daemon.Part{
+// late returns a stage whose service can be created only when the stages before it run: the
+// apiserver creates the other services' credentials when it starts.
+func late(name string, open func() (service, error)) lifecycle.Stage {
+	var s service
+	return lifecycle.Stage{
 		Name: name,
-		Run: func(ctx context.Context) error {
-			s, err := open()
-			if err != nil {
-				return err
-			}
-			opened <- s
-			return s.Run(ctx)
+		Start: func(context.Context) (err error) {
+			s, err = open()
+			return err
 		},
+		Run: func(ctx context.Context) error { return s.Run(ctx) },
 		Ready: func(ctx context.Context) error {
-			var s service
-			select {
-			case s = <-opened:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
 			tick := time.NewTicker(readyPoll)
 			defer tick.Stop()
 			for s.Ready(ctx) != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
@@ -71,15 +71,19 @@ func (p *Plane) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts, err := p.parts(door, runtime)
+	stages, err := p.stages(door, runtime)
 	if err != nil {
 		return err
 	}
-	return daemon.RunParts(ctx, p.cfg.Logger, parts, func() { p.sayUp(door, runtime, time.Since(began)) })
+	up := lifecycle.Stage{Name: "welcome", Start: func(context.Context) error {
+		p.sayUp(door, runtime, time.Since(began))
+		return nil
+	}}
+	return lifecycle.Run(ctx, p.cfg.Logger, append(stages, up)...)
 }
 
-// parts returns the services in the order in which they start.
-func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
+// stages returns the services in the order in which they start.
+func (p *Plane) stages(door *door, runtime string) ([]lifecycle.Stage, error) {
 	cfg := p.cfg
 	etcd, err := newEtcd(cfg.DataDir, cfg.Logger)
 	if err != nil {
@@ -111,33 +115,33 @@ func (p *Plane) parts(door *door, runtime string) ([]daemon.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []daemon.Part{etcd.part(), {Name: "NATS", Run: nats.Run, Ready: nats.Ready}, api, s.controllers(), s.scheduler()}
+	stages := []lifecycle.Stage{etcd.stage(), {Name: "NATS", Run: nats.Run, Ready: nats.Ready}, api, s.controllers(), s.scheduler()}
 	for i := range cfg.Nodes {
-		parts = append(parts, s.node(fmt.Sprintf("node-%d", i+1), runtime))
+		stages = append(stages, s.node(fmt.Sprintf("node-%d", i+1), runtime))
 	}
-	for i := range parts {
-		parts[i] = p.announce(parts[i])
+	for i := range stages {
+		stages[i] = p.announce(stages[i])
 	}
-	return parts, nil
+	return stages, nil
 }
 
-// announce makes a part report to the user when it is ready.
-func (p *Plane) announce(part daemon.Part) daemon.Part {
-	ready := part.Ready
-	part.Ready = func(ctx context.Context) error {
+// announce makes a stage report to the user when it is ready.
+func (p *Plane) announce(stage lifecycle.Stage) lifecycle.Stage {
+	ready := stage.Ready
+	stage.Ready = func(ctx context.Context) error {
 		began := time.Now()
 		if ready != nil {
 			if err := ready(ctx); err != nil {
 				return err
 			}
 		}
-		fmt.Fprintf(p.cfg.Progress, "  %-12s ready in %v\n", part.Name, time.Since(began).Round(time.Millisecond))
+		fmt.Fprintf(p.cfg.Progress, "  %-12s ready in %v\n", stage.Name, time.Since(began).Round(time.Millisecond))
 		return nil
 	}
-	return part
+	return stage
 }
 
-// services creates the parts that are services, from what they share.
+// services creates the stages that are services, from what they share.
 type services struct {
 	cfg     Config
 	metrics *prometheus.Registry
@@ -174,7 +178,7 @@ func (s services) api(part, user string) (*rest.Config, error) {
 	return client.Measured(config, s.registerer(part)), nil
 }
 
-func (s services) apiserver(door *door, etcd string) (daemon.Part, error) {
+func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 	server, err := apiserver.New(apiserver.Config{
 		Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(),
 		CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
@@ -182,12 +186,12 @@ func (s services) apiserver(door *door, etcd string) (daemon.Part, error) {
 		Version: s.cfg.Version,
 	})
 	if err != nil {
-		return daemon.Part{}, err
+		return lifecycle.Stage{}, err
 	}
-	return daemon.Part{Name: "apiserver", Run: server.Run, Ready: server.Ready}, nil
+	return lifecycle.Stage{Name: "apiserver", Run: server.Run, Ready: server.Ready}, nil
 }
 
-func (s services) controllers() daemon.Part {
+func (s services) controllers() lifecycle.Stage {
 	return late("controllers", func() (service, error) {
 		api, err := s.api("controllers", "system:kube-controller-manager")
 		if err != nil {
@@ -201,7 +205,7 @@ func (s services) controllers() daemon.Part {
 	})
 }
 
-func (s services) scheduler() daemon.Part {
+func (s services) scheduler() lifecycle.Stage {
 	return late("scheduler", func() (service, error) {
 		api, err := s.api("scheduler", "system:kube-scheduler")
 		if err != nil {
@@ -214,7 +218,7 @@ func (s services) scheduler() daemon.Part {
 	})
 }
 
-func (s services) node(name, runtime string) daemon.Part {
+func (s services) node(name, runtime string) lifecycle.Stage {
 	return late(name, func() (service, error) {
 		api, err := s.api(name, "system:node:"+name)
 		if err != nil {

@@ -4,7 +4,6 @@ package flags
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/libs/informer/watcher"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/trace"
 )
@@ -148,15 +148,11 @@ func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) err
 	if s.end != nil {
 		defer s.end()
 	}
-	parts, err := s.Tracing(ctx, log)
-	if err != nil {
-		return err
-	}
-	parts = append(parts, daemon.Part{Name: "health", Run: s.diagnostics(service).Run}, daemon.Part{Name: s.name, Run: service.Run})
-	if err := daemon.RunParts(ctx, log, parts, nil); err != nil {
-		return fmt.Errorf("running the %s: %w", s.name, err)
-	}
-	return nil
+	return lifecycle.Run(ctx, log,
+		s.Tracing(log),
+		lifecycle.Stage{Name: "health", Run: s.diagnostics(service).Run},
+		lifecycle.Stage{Name: s.name, Run: service.Run},
+	)
 }
 
 // diagnostics returns the server of the service's health, metrics and watchers.

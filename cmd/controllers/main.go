@@ -33,11 +33,10 @@ func command() *cobra.Command {
 		},
 		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) (err error) {
-			if cfg.API, err = shared.APIConfig(log); err != nil {
+			cfg.Service = shared.Config(log)
+			if cfg.Service.API, err = shared.APIConfig(log); err != nil {
 				return err
 			}
-			cfg.Bus, cfg.Transport, cfg.Logger = shared.BusConfig(log), shared.Transport(), log
-			cfg.Registerer, cfg.Trace, cfg.Version = shared.Metrics(), shared.Trace(), version
 			service, err := controllers.New(cfg)
 			if err != nil {
 				return err

@@ -45,6 +45,6 @@ func reach(cfg *nodeagent.Config, shared *flags.Service, log *slog.Logger) (err 
 		cfg.APIServers = shared.APIServers()
 		return nil
 	}
-	cfg.API, err = shared.APIConfig(log)
+	cfg.Service.API, err = shared.APIConfig(log)
 	return err
 }

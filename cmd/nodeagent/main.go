@@ -33,11 +33,10 @@ func command() *cobra.Command {
 		},
 		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) error {
+			cfg.Service = shared.Config(log)
 			if err := reach(&cfg, shared, log); err != nil {
 				return err
 			}
-			cfg.Bus, cfg.Transport, cfg.Logger = shared.BusConfig(log), shared.Transport(), log
-			cfg.Registerer, cfg.Trace, cfg.Version = shared.Metrics(), shared.Trace(), version
 			agent, err := nodeagent.New(cfg)
 			if err != nil {
 				return err

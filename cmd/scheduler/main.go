@@ -12,7 +12,6 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
-	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/services/scheduler"
 )
 
@@ -23,23 +22,21 @@ func main() { os.Exit(daemon.Main(command())) }
 
 func command() *cobra.Command {
 	shared := flags.NewService("scheduler", version)
-	var timing election.Timing
+	var cfg scheduler.Config
 	return daemon.Command{
 		Use: "scheduler", Short: "Chooses nodes for pods", Version: version,
 		Flags: func(set *pflag.FlagSet) {
 			shared.Bus(set)
 			shared.API(set, client.TransportHTTP, "127.0.0.1:10259")
-			flags.Election(set, &timing)
+			flags.Election(set, &cfg.Election)
 		},
 		Probe: shared.Probe,
-		Run: func(ctx context.Context, log *slog.Logger) error {
-			api, err := shared.APIConfig(log)
-			if err != nil {
+		Run: func(ctx context.Context, log *slog.Logger) (err error) {
+			cfg.Service = shared.Config(log)
+			if cfg.Service.API, err = shared.APIConfig(log); err != nil {
 				return err
 			}
-			service, err := scheduler.New(scheduler.Config{
-				API: api, Bus: shared.BusConfig(log), Transport: shared.Transport(), Election: timing, Logger: log, Registerer: shared.Metrics(), Trace: shared.Trace(), Version: version,
-			})
+			service, err := scheduler.New(cfg)
 			if err != nil {
 				return err
 			}

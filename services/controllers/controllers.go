@@ -2,22 +2,13 @@ package controllers
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"sync/atomic"
 
-	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/watcher"
-	"github.com/garboard/garboard/libs/readiness"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/report"
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/libs/shutdown"
-	"github.com/garboard/garboard/libs/trace/propagate"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
 	"github.com/garboard/garboard/services/controllers/internal/control"
@@ -37,18 +28,19 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 )
 
-// leaseNamespace and leaseName identify the Lease by which one replica leads. It is Kubernetes'
-// own, so that a kube-controller-manager on the same cluster and this service never both act.
-const (
-	leaseNamespace = "kube-system"
-	leaseName      = "kube-controller-manager"
-)
+// leaseName is the Lease in kube-system by which one replica leads. It is Kubernetes' own, so that a
+// kube-controller-manager on the same cluster and this service never both act.
+const leaseName = "kube-controller-manager"
 
 // Service is one replica of the controllers.
 type Service struct {
-	cfg       Config
-	informers atomic.Pointer[informer.Factory]
-	conn      atomic.Pointer[bus.Conn]
+	cfg   Config
+	shell *service.Shell
+
+	// build sets these.
+	informers   *informer.Factory
+	collector   *garbage.Collector
+	controllers []controller
 }
 
 // New checks the configuration and returns a replica. It opens no connection and reads no file.
@@ -56,81 +48,31 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	return &Service{cfg: cfg}, nil
+	return &Service{cfg: cfg, shell: service.New(cfg.Service, service.Role{
+		Name: report.Controllers, Component: "kube-controller-manager", Unready: "the controllers are not connected yet",
+	})}, nil
 }
 
 // Run follows the API and, while this replica leads, runs the controllers until ctx ends. It
 // returns when everything that it started has ended.
 func (s *Service) Run(ctx context.Context) error {
-	if err := s.cfg.load(); err != nil {
-		return fmt.Errorf("starting the controllers: %w", err)
-	}
-	table := scheme.New()
-	// Until NATS is up, the informers follow everything over HTTP.
-	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
-	if err != nil {
-		return fmt.Errorf("starting the controllers: %w", err)
-	}
-	var steps *shutdown.Steps
-	defer func() {
-		conn.Close()
-		if steps != nil {
-			steps.Done("the connections are closed")
-		}
-	}()
-	s.conn.Store(conn)
-	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, "kube-controller-manager"), table, s.cfg.Transport, conn, s.cfg.Logger)
-	if err != nil {
-		return fmt.Errorf("starting the controllers: %w", err)
-	}
-	defer end()
-	source := fabricsource.New(fabricsource.Config{
-		Conn: conn, Table: table, Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
-	})
-	// The connections stay open until the Lease is released.
-	defer func() { steps = shutdown.NewSteps(s.cfg.Logger) }()
-	return control.RunAll(ctx,
-		func(ctx context.Context) error { return s.run(ctx, api, source) },
-		func(ctx context.Context) error { return report.Serve(ctx, conn, s.self()) },
-		func(ctx context.Context) error { return propagate.Listen(ctx, conn, s.cfg.Trace) })
-}
-
-// self describes this replica to the status reports.
-func (s *Service) self() report.Self {
-	return report.Self{
-		Service: report.Controllers, Replica: s.cfg.Identity, Version: s.cfg.Version, Ready: s.Ready, Watchers: s.Watchers, Logger: s.cfg.Logger,
-		Certificates: func() []report.Certificate {
-			return report.CertificatesIn(report.APIClient, s.cfg.API.CertData, s.cfg.API.CertFile)
-		},
-	}
+	return lifecycle.Run(ctx, s.cfg.Service.Logger,
+		lifecycle.Stage{Name: "root certificate", Start: s.cfg.load},
+		s.shell.Connections(),
+		lifecycle.Stage{Name: "informers", Start: s.build, Run: s.follow},
+		s.shell.Reports(),
+		// Its end releases the Lease.
+		lifecycle.Stage{Name: "leading", Run: s.lead},
+	)
 }
 
 // Ready returns nil once this replica could take over: its informers hold whole views, for which
 // Ready waits until ctx ends. Otherwise the error says why not, and what it waits for.
-func (s *Service) Ready(ctx context.Context) error {
-	var causes readiness.Causes
-	if s.cfg.Transport != client.TransportNATS {
-		causes.API = func(ctx context.Context) error { return client.Answers(ctx, s.cfg.API) }
-	}
-	if conn := s.conn.Load(); conn != nil {
-		causes.NATS = conn.Lost
-	}
-	factory := s.informers.Load()
-	if factory == nil {
-		return errors.New("the controllers are not connected yet")
-	}
-	return readiness.Check(ctx, factory, causes)
-}
+func (s *Service) Ready(ctx context.Context) error { return s.shell.Ready(ctx) }
 
 // Watchers returns what this replica follows, and how far it and its handlers lag behind; nil
 // before Run.
-func (s *Service) Watchers() []watcher.Status {
-	factory := s.informers.Load()
-	if factory == nil {
-		return nil
-	}
-	return factory.Watchers()
-}
+func (s *Service) Watchers() []watcher.Status { return s.shell.Watchers() }
 
 // controller is one of the controllers. Run may be called once per term of leadership.
 type controller interface {
@@ -140,11 +82,11 @@ type controller interface {
 // signers returns the controllers that sign certificates: none without an authority.
 func (s *Service) signers(cfg control.Config) ([]controller, error) {
 	if s.cfg.SigningCertFile == "" {
-		s.cfg.Logger.Warn("certificate requests will not be signed because no authority is set: " +
+		s.cfg.Service.Logger.Warn("certificate requests will not be signed because no authority is set: " +
 			"nodes cannot join with a bootstrap token (set --cluster-signing-cert-file and --cluster-signing-key-file)")
 		return nil, nil
 	}
-	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, s.cfg.Logger)
+	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, s.cfg.Service.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -188,43 +130,44 @@ func Names() []string {
 	return names
 }
 
-func (s *Service) run(ctx context.Context, api client.Interface, source informer.Source) error {
-	factory := informer.NewFactory(informer.FactoryConfig{
-		Source: source, Table: api.Table(), Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
-		Trace: s.cfg.Trace, Service: "controllers",
-	})
+// build creates the controllers and the informers that they need.
+func (s *Service) build(context.Context) error {
+	s.informers = s.shell.NewInformers()
 	cfg := control.Config{
-		Client: reconcile.Recording(api), Informers: factory, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, Trace: s.cfg.Trace,
+		Client: reconcile.Recording(s.shell.Client()), Informers: s.informers,
+		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,
 	}
-	collector, err := garbage.New(cfg, source)
-	if err != nil {
-		return fmt.Errorf("starting the controllers: %w", err)
+	var err error
+	if s.collector, err = garbage.New(cfg, s.shell.Source()); err != nil {
+		return err
 	}
 	signers, err := s.signers(cfg)
 	if err != nil {
-		return fmt.Errorf("starting the controllers: %w", err)
+		return err
 	}
-	controllers := append([]controller{collector}, signers...)
-	for _, entry := range s.table(cfg, source) {
+	s.controllers = append([]controller{s.collector}, signers...)
+	for _, entry := range s.table(cfg, s.shell.Source()) {
 		c, err := entry.build()
 		if err != nil {
-			return fmt.Errorf("starting the controllers: %w", err)
+			return err
 		}
-		controllers = append(controllers, c)
+		s.controllers = append(s.controllers, c)
 	}
-	s.informers.Store(factory)
-	return shutdown.Run(ctx, s.cfg.Logger, shutdown.Stage{Ended: "the controllers have ended, and the lease is given up", Run: func(ctx context.Context) error {
-		return election.Run(ctx, election.Config{
-			Client: api, Namespace: leaseNamespace, Name: leaseName, Identity: s.cfg.Identity, Timing: s.cfg.Election,
-			Logger: s.cfg.Logger, Registerer: s.cfg.Registerer, CatchUp: factory.WaitForRevision,
-		}, func(ctx context.Context) error {
-			runs := make([]func(context.Context) error, len(controllers))
-			for i, c := range controllers {
-				runs[i] = c.Run
-			}
-			return control.RunAll(ctx, runs...)
-		})
-	}}, shutdown.Stage{Ended: "the informers have ended", Run: func(ctx context.Context) error {
-		return control.RunAll(ctx, factory.Run, collector.Follow)
-	}})
+	s.shell.Follow(s.informers)
+	return nil
+}
+
+func (s *Service) follow(ctx context.Context) error {
+	return control.RunAll(ctx, s.informers.Run, s.collector.Follow)
+}
+
+// lead runs the controllers while this replica holds the Lease.
+func (s *Service) lead(ctx context.Context) error {
+	return s.shell.Lead(ctx, leaseName, s.cfg.Election, s.informers, func(ctx context.Context) error {
+		runs := make([]func(context.Context) error, len(s.controllers))
+		for i, c := range s.controllers {
+			runs[i] = c.Run
+		}
+		return control.RunAll(ctx, runs...)
+	})
 }

@@ -23,17 +23,18 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func config() Config {
-	return Config{
+	return Config{Service: service.Config{
 		API:    &rest.Config{Host: "https://127.0.0.1:6443", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("PEM")}},
 		Bus:    bus.Config{URLs: []string{"nats://127.0.0.1:4222"}},
 		Logger: slog.New(slog.DiscardHandler),
-	}
+	}}
 }
 
 func TestConfig(t *testing.T) {
@@ -41,15 +42,15 @@ func TestConfig(t *testing.T) {
 		t.Errorf("a good configuration: %v", err)
 	}
 	for want, spoil := range map[string]func(*Config){
-		"no apiserver address":               func(c *Config) { c.API = nil },
-		"no NATS server":                     func(c *Config) { c.Bus = bus.Config{} },
-		"--nats-insecure":                    func(c *Config) { c.Bus.URLs = []string{"nats://nats:4222"} },
-		"no certificate":                     func(c *Config) { c.API.CAData = nil },
+		"no apiserver address":               func(c *Config) { c.Service.API = nil },
+		"no NATS server":                     func(c *Config) { c.Service.Bus = bus.Config{} },
+		"--nats-insecure":                    func(c *Config) { c.Service.Bus.URLs = []string{"nats://nats:4222"} },
+		"no certificate":                     func(c *Config) { c.Service.API.CAData = nil },
 		"whole seconds":                      func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
 		"at least one second":                func(c *Config) { c.NodeGrace = time.Millisecond },
 		"must be set together":               func(c *Config) { c.SigningKeyFile = "ca.key" },
 		"--cluster-signing-duration is 1m0s": func(c *Config) { c.SigningDuration = time.Minute },
-		"configuring the":                    func(c *Config) { c.API = nil; c.Bus = bus.Config{} },
+		"configuring the":                    func(c *Config) { c.Service.API = nil; c.Service.Bus = bus.Config{} },
 	} {
 		cfg := config()
 		spoil(&cfg)
@@ -58,7 +59,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	inProcess := config()
-	inProcess.Bus = bus.Config{InProcess: func() (net.Conn, error) { return nil, net.ErrClosed }}
+	inProcess.Service.Bus = bus.Config{InProcess: func() (net.Conn, error) { return nil, net.ErrClosed }}
 	if _, err := New(inProcess); err != nil {
 		t.Errorf("an in-process bus: %v", err)
 	}
@@ -67,7 +68,7 @@ func TestConfig(t *testing.T) {
 // TestNewReadsNoFile checks that files named in the configuration are read only by Run.
 func TestNewReadsNoFile(t *testing.T) {
 	cfg := config()
-	cfg.API.CAData, cfg.API.CAFile = nil, "/does/not/exist"
+	cfg.Service.API.CAData, cfg.Service.API.CAFile = nil, "/does/not/exist"
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -87,14 +88,15 @@ func replica(t *testing.T, p *controltest.Plane, identity string) (s *Service, s
 func replicaOf(t *testing.T, p *controltest.Plane, identity string, wrap func(informer.Source) informer.Source) (s *Service, stop func()) {
 	t.Helper()
 	cfg := config()
-	cfg.Identity = identity
+	cfg.Service.Identity = identity
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	s.shell.Use(p.Client, wrap(listwatch.New(p.Client, cfg.Service.Logger)))
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx, p.Client, wrap(listwatch.New(p.Client, cfg.Logger))) }()
+	go func() { ended <- s.Run(ctx) }()
 	return s, func() {
 		t.Helper()
 		cancel()

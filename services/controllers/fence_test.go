@@ -63,15 +63,16 @@ func (p *post) Do(ctx context.Context, call client.Call, into runtime.Object) er
 func posted(t *testing.T, p *controltest.Plane, identity string) (through *post, stop func()) {
 	t.Helper()
 	cfg := config()
-	cfg.Identity = identity
+	cfg.Service.Identity = identity
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	through = &post{Interface: p.Client, fenced: map[string]int{}}
+	s.shell.Use(through, listwatch.New(p.Client, cfg.Service.Logger))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx, through, listwatch.New(p.Client, cfg.Logger)) }()
+	go func() { ended <- s.Run(ctx) }()
 	return through, func() {
 		t.Helper()
 		cancel()

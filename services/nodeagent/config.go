@@ -3,19 +3,14 @@ package nodeagent
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
 
-	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 )
 
@@ -34,8 +29,9 @@ const DefaultContainerd = "unix:///run/containerd/containerd.sock"
 type Config struct {
 	// NodeName is the name of this agent's Node; required, a DNS subdomain.
 	NodeName string
-	// API is the connection to the apiserver; required unless Bootstrap is set.
-	API *rest.Config
+	// Service is what all services have. Its Bus is required, and its API unless Bootstrap is set.
+	// Its Identity is NodeName.
+	Service service.Config
 	// Bootstrap is the path of a kubeconfig with the apiserver's address, its CA and a bootstrap
 	// token. The agent reads it again whenever it requests a certificate. With it the agent obtains
 	// and renews its own client certificate in DataDir/pki, and presents that to the apiserver and
@@ -43,17 +39,13 @@ type Config struct {
 	Bootstrap string
 	// APIServers are https URLs of apiservers, used in place of the one in Bootstrap.
 	APIServers []string
-	// Bus is the connection to NATS; required.
-	Bus bus.Config
-	// Transport carries calls to the apiserver; HTTPS if empty.
-	Transport client.Transport
 	// Runtime is the container runtime; required.
 	Runtime RuntimeConfig
 	// DataDir holds the pods' volumes and files, and their logs unless LogDir is set; required.
 	DataDir string
 	// LogDir holds the containers' logs; DataDir/logs when empty.
 	LogDir string
-	// Labels are set on the Node in addition to Kubernetes' own. validate rejects labels in
+	// Labels are set on the Node in addition to Kubernetes' own. New rejects labels in
 	// Kubernetes' domains that a node may not set on itself.
 	Labels map[string]string
 	// MaxPods is the maximum number of pods on the node; DefaultMaxPods when 0.
@@ -71,19 +63,11 @@ type Config struct {
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
 	ClusterDomain string
-	// Version is the version of the program, which the agent reports about itself.
-	Version string
 	// ShutdownGracePeriod is the time the pods have to terminate when the agent is told to stop.
 	// Set it where the containers die with the agent; when it is 0 they are left running. The agent
 	// terminates critical pods last and reserves ShutdownGracePeriodCriticalPods of the period for
 	// them. (The kubelet's shutdownGracePeriod and shutdownGracePeriodCriticalPods.)
 	ShutdownGracePeriod, ShutdownGracePeriodCriticalPods time.Duration
-	// Logger receives the log; slog's default when nil.
-	Logger *slog.Logger
-	// Registerer receives the metrics; they are discarded when nil.
-	Registerer prometheus.Registerer
-	// Trace records the hops of changes; may be nil.
-	Trace *trace.Recorder
 }
 
 // RuntimeConfig chooses the container runtime.
@@ -95,7 +79,8 @@ type RuntimeConfig struct {
 	Simulated SimulatedConfig
 }
 
-func (c *Config) setDefaults() {
+// complete sets defaults and returns everything that is wrong. It does no I/O.
+func (c *Config) complete() error {
 	if c.LogDir == "" && c.DataDir != "" {
 		c.LogDir = filepath.Join(c.DataDir, "logs")
 	}
@@ -105,27 +90,15 @@ func (c *Config) setDefaults() {
 	if c.ClusterDomain == "" {
 		c.ClusterDomain = "cluster.local"
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
-}
-
-// validate reports every fault of the configuration at once. It does no I/O.
-func (c *Config) validate() error {
-	var faults []error
+	c.Service.Identity = c.NodeName
+	faults := []error{c.Service.Complete()}
 	if c.NodeName == "" {
 		faults = append(faults, errors.New("no node name is set"))
 	} else if problems := validation.IsDNS1123Subdomain(c.NodeName); len(problems) > 0 {
 		faults = append(faults, fmt.Errorf("the node name %q is not valid: %s", c.NodeName, strings.Join(problems, "; ")))
 	}
-	if c.Bootstrap == "" && (c.API == nil || c.API.Host == "") {
-		faults = append(faults, errors.New("no apiserver address is set"))
-	}
-	if err := c.Transport.Check(); err != nil {
-		faults = append(faults, err)
+	if c.Bootstrap == "" {
+		faults = append(faults, c.Service.Reachable())
 	}
 	if c.Runtime.Endpoint == "" {
 		faults = append(faults, errors.New("no container runtime endpoint is set"))
@@ -150,8 +123,8 @@ func (c *Config) validate() error {
 	if c.MaxPods < 0 {
 		faults = append(faults, fmt.Errorf("the maximum number of pods must not be negative, got %d", c.MaxPods))
 	}
-	if len(faults) > 0 {
-		return fmt.Errorf("configuring the node agent: %w", errors.Join(faults...))
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("configuring the node agent: %w", err)
 	}
 	return nil
 }

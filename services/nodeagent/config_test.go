@@ -12,23 +12,30 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// onPlane returns how to reach a plane that does not answer.
+func onPlane() service.Config {
+	return service.Config{API: &rest.Config{Host: "https://127.0.0.1:1"}, Bus: bus.Config{URLs: []string{"nats://127.0.0.1:1"}}}
+}
 
 func TestFaultsAreToldAtOnce(t *testing.T) {
 	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}})
 	if err == nil {
 		t.Fatal("a wrong configuration was accepted")
 	}
-	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", `"vm.swappiness" are not known to be namespaced`} {
+	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no NATS server address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", `"vm.swappiness" are not known to be namespaced`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}
 	}
 	good := nodeagent.Config{
-		NodeName: "node-1", DataDir: t.TempDir(), API: &rest.Config{Host: "https://127.0.0.1:1"},
+		NodeName: "node-1", DataDir: t.TempDir(), Service: onPlane(),
 		Runtime: nodeagent.RuntimeConfig{Endpoint: nodeagent.SimulatedRuntime},
 	}
 	agent, err := nodeagent.New(good)
@@ -49,7 +56,7 @@ func TestNewTouchesNoDisk(t *testing.T) {
 	}
 	for dir, fault := range map[string]string{filepath.Join(t.TempDir(), "data"): "", filepath.Join(file, "data"): "creating the node agent's data directory"} {
 		agent, err := nodeagent.New(nodeagent.Config{
-			NodeName: "node-1", DataDir: dir, API: &rest.Config{Host: "https://127.0.0.1:1"},
+			NodeName: "node-1", DataDir: dir, Service: onPlane(),
 			Runtime: nodeagent.RuntimeConfig{Endpoint: "unix://" + t.TempDir() + "/none.sock"},
 		})
 		if err != nil {
@@ -78,7 +85,7 @@ func TestDataIsNobodyElses(t *testing.T) {
 			t.Fatal(err)
 		}
 		agent, err := nodeagent.New(nodeagent.Config{
-			NodeName: "node-1", DataDir: dir, API: &rest.Config{Host: "https://127.0.0.1:1"},
+			NodeName: "node-1", DataDir: dir, Service: onPlane(),
 			Runtime: nodeagent.RuntimeConfig{Endpoint: "unix://" + t.TempDir() + "/none.sock"},
 		})
 		if err != nil {
@@ -109,7 +116,7 @@ func TestLabelsOfTheNode(t *testing.T) {
 		"not a label":                           "invalid node labels: 'not a label=v'",
 	} {
 		_, err := nodeagent.New(nodeagent.Config{
-			NodeName: "node-1", DataDir: t.TempDir(), API: &rest.Config{Host: "https://127.0.0.1:1"},
+			NodeName: "node-1", DataDir: t.TempDir(), Service: onPlane(),
 			Runtime: nodeagent.RuntimeConfig{Endpoint: nodeagent.SimulatedRuntime}, Labels: map[string]string{label: "v"},
 		})
 		if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
@@ -24,10 +24,10 @@ const ClusterFile = "cluster.kubeconfig"
 
 // joining returns the configuration by which the agent obtains its certificate.
 func (c *Config) joining() join.Config {
-	cfg := join.Config{NodeName: c.NodeName, Dir: filepath.Join(c.DataDir, "pki"), Kubeconfig: c.Bootstrap, Logger: c.Logger}
+	cfg := join.Config{NodeName: c.NodeName, Dir: filepath.Join(c.DataDir, "pki"), Kubeconfig: c.Bootstrap, Logger: c.Service.Logger}
 	if len(c.APIServers) > 0 {
 		cfg.Route = func(config *rest.Config) (*rest.Config, func(), error) {
-			return client.Failover(config, c.APIServers, c.Logger)
+			return client.Failover(config, c.APIServers, c.Service.Logger)
 		}
 	}
 	return cfg
@@ -52,35 +52,48 @@ func (a *Agent) Join(ctx context.Context) error {
 	if err := (pki.Files{}).Write(path, cluster, pki.Secret); err != nil {
 		return fmt.Errorf("joining: %w", err)
 	}
-	a.cfg.Logger.Info("the node has joined", "node", a.cfg.NodeName, "file", path)
+	a.cfg.Service.Logger.Info("the node has joined", "node", a.cfg.NodeName, "file", path)
 	return nil
 }
 
-// identified calls run with the agent's own certificate, if it is to have one, and renews the
-// certificate until run returns.
-func (a *Agent) identified(ctx context.Context, run func(context.Context) error) error {
+// identity returns the stage that obtains the agent's own certificate and renews it, if the agent is
+// to have one.
+func (a *Agent) identity() lifecycle.Stage {
 	if a.joiner == nil {
-		return run(ctx)
+		return lifecycle.Stage{}
 	}
+	end := func() {}
+	return lifecycle.Stage{
+		Name: "certificate",
+		Start: func(ctx context.Context) (err error) {
+			end, err = a.identify(ctx)
+			return err
+		},
+		Run: func(ctx context.Context) error {
+			defer end()
+			return a.joiner.Run(ctx)
+		},
+	}
+}
+
+// identify waits until the node has a certificate, and has the connections present it. The caller
+// must call end.
+func (a *Agent) identify(ctx context.Context) (end func(), err error) {
+	cfg := a.cfg.Service
 	api, ca, err := a.joiner.Join(ctx)
 	if err != nil {
-		return fmt.Errorf("running the node agent: %w", err)
+		return nil, err
 	}
-	api = client.Measured(api, a.cfg.Registerer)
+	api, end = client.Measured(api, cfg.Registerer), func() {}
 	if len(a.cfg.APIServers) > 0 {
-		routed, end, err := client.Failover(api, a.cfg.APIServers, a.cfg.Logger)
-		if err != nil {
-			return fmt.Errorf("running the node agent: %w", err)
+		if api, end, err = client.Failover(api, a.cfg.APIServers, cfg.Logger); err != nil {
+			return nil, err
 		}
-		defer end()
-		api = routed
 	}
-	a.cfg.API, a.cfg.Bus = api, withCertificate(a.cfg.Bus, a.joiner.Path(), ca)
-	metric.Register(a.cfg.Registerer, metric.Certificates(map[string][]byte{a.cfg.Bootstrap: ca}, a.joiner.Path(), a.cfg.Bus.CAFile))
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.joiner.Run(ctx) })
-	group.Go(func() error { return run(ctx) })
-	return group.Wait()
+	nats := withCertificate(cfg.Bus, a.joiner.Path(), ca)
+	metric.Register(cfg.Registerer, metric.Certificates(map[string][]byte{a.cfg.Bootstrap: ca}, a.joiner.Path(), nats.CAFile))
+	a.shell.Reach(api, nats, a.joiner.Path())
+	return end, nil
 }
 
 // because returns the joiner's explanation of why the apiserver does not answer, if it has one,
@@ -93,15 +106,6 @@ func (a *Agent) because(ctx context.Context, err error) error {
 		return trouble
 	}
 	return err
-}
-
-// certificateFile returns the file of the certificate presented to the apiserver; empty if it is in
-// no file.
-func (a *Agent) certificateFile() string {
-	if a.joiner != nil {
-		return a.joiner.Path()
-	}
-	return a.cfg.API.CertFile
 }
 
 // withCertificate presents the node's certificate to NATS unless cfg has another credential. Over

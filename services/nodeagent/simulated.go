@@ -1,7 +1,6 @@
 package nodeagent
 
 import (
-	"fmt"
 	"hash/fnv"
 	"net/netip"
 	"path/filepath"
@@ -24,20 +23,17 @@ type SimulatedConfig struct {
 	Fail func(call string) error
 }
 
+// newSimulated returns the simulated runtime.
 func (c *Config) newSimulated() (*simulated.Runtime, error) {
 	cidr := c.PodCIDR
 	if !cidr.IsValid() {
 		cidr = simulatedCIDR(c.NodeName)
 	}
-	runtime, err := simulated.New(simulated.Config{
+	return simulated.New(simulated.Config{
 		Dir: filepath.Join(c.DataDir, "simulated"), PodCIDR: cidr,
 		StartDelay: c.Runtime.Simulated.StartDelay, RunFor: c.Runtime.Simulated.RunFor,
-		ExitCode: c.Runtime.Simulated.ExitCode, Fail: c.Runtime.Simulated.Fail, Logger: c.Logger,
+		ExitCode: c.Runtime.Simulated.ExitCode, Fail: c.Runtime.Simulated.Fail, Logger: c.Service.Logger,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("running the node agent: %w", err)
-	}
-	return runtime, nil
 }
 
 // simulatedCIDR derives a node's address range from its name. 10.128.0.0/9 has 32,768 such ranges,

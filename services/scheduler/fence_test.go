@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
@@ -54,13 +53,16 @@ func TestEveryWriteIsFenced(t *testing.T) {
 			}},
 		})
 		n := &noted{Interface: api, fenced: map[string]fence.Fence{}, bare: map[string]bool{}}
-		s, err := New(Config{API: &rest.Config{Host: "https://in.memory"}, Identity: "one", SchedulerName: "mine", Logger: quiet()})
+		cfg := config("one")
+		cfg.SchedulerName = "mine"
+		s, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.shell.Use(n, listwatch.New(api, quiet()))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- s.run(ctx, n, listwatch.New(api, quiet())) }()
+		go func() { ended <- s.Run(ctx) }()
 		for name, cpu := range map[string]string{"fits": "500m", "large": "2"} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 			pod.Spec.SchedulerName = "mine"

@@ -17,10 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/service"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,9 +35,9 @@ func TestConfig(t *testing.T) {
 		cfg  Config
 		want []string
 	}{
-		{"nothing", Config{}, []string{"no apiserver address is set"}},
+		{"nothing", Config{}, []string{"no apiserver address is set", "no NATS server address is set"}},
 		{"two faults", Config{SchedulerName: "Not A Name"}, []string{"no apiserver address is set", `the scheduler name "Not A Name" is not valid`}},
-		{"enough", Config{API: &rest.Config{Host: "https://127.0.0.1:1"}}, nil},
+		{"enough", config(""), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := New(tt.cfg)
@@ -51,18 +53,26 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// config returns a configuration that suffices.
+func config(identity string) Config {
+	return Config{Service: service.Config{
+		API: &rest.Config{Host: "https://in.memory"}, Bus: bus.Config{URLs: []string{"nats://127.0.0.1:4222"}}, Identity: identity, Logger: quiet(),
+	}}
+}
+
 // replica runs one replica on an API in memory until the returned function is called.
 func replica(t *testing.T, api *fake.Client, identity string) (end func()) {
 	t.Helper()
-	s, err := New(Config{API: &rest.Config{Host: "https://in.memory"}, Identity: identity, Logger: quiet()})
+	s, err := New(config(identity))
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.shell.Use(api, listwatch.New(api, quiet()))
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := s.run(ctx, api, listwatch.New(api, quiet())); err != nil {
-			t.Errorf("run: %v", err)
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
 		}
 	})
 	end = func() {

@@ -65,8 +65,12 @@ type Config struct {
 	choose func() (net.IP, error)
 }
 
-// validate reports everything that is wrong, by the flags that set it.
-func (c Config) validate() error {
+// complete sets defaults and returns everything that is wrong, by the flags that set it. It does no
+// I/O.
+func (c *Config) complete() error {
+	if c.Progress == nil {
+		c.Progress = io.Discard
+	}
 	var errs []error
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("--data-dir must name a folder"))

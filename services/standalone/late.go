@@ -5,21 +5,16 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/lifecycle"
+	"github.com/garboard/garboard/libs/service"
 )
 
 // readyPoll is how often a service is asked whether it is ready.
 const readyPoll = 20 * time.Millisecond
 
-// service is a service that can report whether it is ready.
-type service interface {
-	Run(ctx context.Context) error
-	Ready(ctx context.Context) error
-}
-
 // late returns a stage whose service can be created only when the stages before it run: the
 // apiserver creates the other services' credentials when it starts.
-func late(name string, open func() (service, error)) lifecycle.Stage {
-	var s service
+func late(name string, open func() (service.Runner, error)) lifecycle.Stage {
+	var s service.Runner
 	return lifecycle.Stage{
 		Name: name,
 		Start: func(context.Context) (err error) {

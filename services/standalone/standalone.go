@@ -3,21 +3,19 @@ package standalone
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/controllers"
@@ -40,11 +38,8 @@ type Plane struct{ cfg Config }
 
 // New checks the configuration. It starts and writes nothing.
 func New(cfg Config) (*Plane, error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.complete(); err != nil {
 		return nil, err
-	}
-	if cfg.Progress == nil {
-		cfg.Progress = io.Discard
 	}
 	return &Plane{cfg: cfg}, nil
 }
@@ -104,11 +99,8 @@ func (p *Plane) stages(door *door, runtime string) ([]lifecycle.Stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the embedded NATS: %w", err)
 	}
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metric.Build(metrics, cfg.Version)
 	s := services{
-		cfg: cfg, metrics: metrics, trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
+		cfg: cfg, metrics: metric.OfProcess(cfg.Version), trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
 		certs: certs, server: "https://" + door.server,
 	}
 	api, err := s.apiserver(door, etcd.endpoint())
@@ -168,14 +160,18 @@ func (s services) registerer(part string) prometheus.Registerer {
 	return prometheus.WrapRegistererWith(prometheus.Labels{partLabel: part}, s.metrics)
 }
 
-// api returns the configuration with which a part reaches the apiserver as user. It is called when
-// the service starts, because the apiserver creates the credentials when it starts itself.
-func (s services) api(part, user string) (*rest.Config, error) {
-	config, err := apiserver.ServiceConfig(s.certs, s.server, user)
+// config returns what a service has in common with the others. The service reaches the apiserver as
+// user. It is called when the service starts, because the apiserver creates the credentials when it
+// starts itself.
+func (s services) config(name, user string, transport client.Transport) (service.Config, error) {
+	api, err := apiserver.ServiceConfig(s.certs, s.server, user)
 	if err != nil {
-		return nil, fmt.Errorf("finding the credentials of %s: %w", user, err)
+		return service.Config{}, fmt.Errorf("finding the credentials of %s: %w", user, err)
 	}
-	return client.Measured(config, s.registerer(part)), nil
+	return service.Config{
+		API: client.Measured(api, s.registerer(name)), Bus: s.named(name), Transport: transport, Identity: identity, Version: s.cfg.Version,
+		Logger: s.log(name), Registerer: s.registerer(name), Trace: s.trace,
+	}, nil
 }
 
 func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
@@ -192,43 +188,36 @@ func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 }
 
 func (s services) controllers() lifecycle.Stage {
-	return late("controllers", func() (service, error) {
-		api, err := s.api("controllers", "system:kube-controller-manager")
+	return late("controllers", func() (service.Runner, error) {
+		shared, err := s.config("controllers", "system:kube-controller-manager", s.cfg.Transport)
 		if err != nil {
 			return nil, err
 		}
 		cert, key := apiserver.SigningFiles(s.certs)
-		return controllers.New(controllers.Config{
-			SigningCertFile: cert, SigningKeyFile: key, Identity: identity, API: api, Bus: s.named("controllers"), Transport: s.cfg.Transport, Logger: s.log("controllers"),
-			Registerer: s.registerer("controllers"), Trace: s.trace, Version: s.cfg.Version,
-		})
+		return controllers.New(controllers.Config{Service: shared, SigningCertFile: cert, SigningKeyFile: key})
 	})
 }
 
 func (s services) scheduler() lifecycle.Stage {
-	return late("scheduler", func() (service, error) {
-		api, err := s.api("scheduler", "system:kube-scheduler")
+	return late("scheduler", func() (service.Runner, error) {
+		shared, err := s.config("scheduler", "system:kube-scheduler", s.cfg.Transport)
 		if err != nil {
 			return nil, err
 		}
-		return scheduler.New(scheduler.Config{
-			Identity: identity, API: api, Bus: s.named("scheduler"), Transport: s.cfg.Transport, Logger: s.log("scheduler"),
-			Registerer: s.registerer("scheduler"), Trace: s.trace, Version: s.cfg.Version,
-		})
+		return scheduler.New(scheduler.Config{Service: shared})
 	})
 }
 
 func (s services) node(name, runtime string) lifecycle.Stage {
-	return late(name, func() (service, error) {
-		api, err := s.api(name, "system:node:"+name)
+	return late(name, func() (service.Runner, error) {
+		shared, err := s.config(name, "system:node:"+name, s.nodeTransport())
 		if err != nil {
 			return nil, err
 		}
 		return nodeagent.New(nodeagent.Config{
-			NodeName: name, API: api, Bus: s.named(name), Transport: s.nodeTransport(), DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
+			NodeName: name, Service: shared, DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
 			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls,
-			Logger:               s.log(name), Registerer: s.registerer(name), Trace: s.trace, Version: s.cfg.Version,
 		})
 	})
 }

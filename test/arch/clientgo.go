@@ -25,11 +25,9 @@ var clientGoRooms = map[string][]string{
 	"cmd/garboard/internal/snapshotfile": {"rest"},
 	"cmd/internal/flags":                 {"rest"},
 	"services/apiserver":                 {"rest"},
-	"services/controllers":               {"rest"},
+	"libs/service":                       {"rest"},
 	"services/nodeagent":                 {"rest"},
 	"services/nodeagent/internal/join":   {"rest"},
-	"services/scheduler":                 {"rest"},
-	"services/standalone":                {"rest"},
 	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},

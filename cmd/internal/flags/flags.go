@@ -5,11 +5,9 @@ package flags
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -45,10 +44,7 @@ type Service struct {
 
 // NewService returns the shared settings of the service called name.
 func NewService(name, version string) *Service {
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metric.Build(metrics, version)
-	return &Service{name: name, version: version, metrics: metrics, hops: trace.NewRecorder(tracedHops)}
+	return &Service{name: name, version: version, metrics: metric.OfProcess(version), hops: trace.NewRecorder(tracedHops)}
 }
 
 // Bus declares the flags for the connection to NATS and for tracing.
@@ -88,14 +84,18 @@ func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Transport) {
 // Probe returns where the service reports whether it is ready.
 func (s *Service) Probe() daemon.Probe { return daemon.Probe{Address: s.health} }
 
-// Transport returns the transport of calls to the apiserver.
-func (s *Service) Transport() client.Transport { return s.transport }
-
 // BusConfig returns the configuration of the connection to NATS.
 func (s *Service) BusConfig(log *slog.Logger) bus.Config {
 	config := s.bus
 	config.Name, config.Logger, config.Registerer = s.name, log, s.metrics
 	return config
+}
+
+// Config returns what all services have, without the connection to the apiserver; see APIConfig.
+func (s *Service) Config(log *slog.Logger) service.Config {
+	return service.Config{
+		Bus: s.BusConfig(log), Transport: s.transport, Version: s.version, Logger: log, Registerer: s.metrics, Trace: s.hops,
+	}
 }
 
 // APIConfig returns the configuration of the connection to the apiserver. With several apiservers
@@ -133,32 +133,14 @@ func (s *Service) Metrics() *prometheus.Registry { return s.metrics }
 // Trace returns the recorder of the service's hops.
 func (s *Service) Trace() *trace.Recorder { return s.hops }
 
-// Runner is a service.
-type Runner interface {
-	// Run runs the service until ctx ends.
-	Run(ctx context.Context) error
-	// Ready returns the reason why the service is not ready; nil when it is.
-	Ready(ctx context.Context) error
-	// Watchers returns what the service watches and how far it lags.
-	Watchers() []watcher.Status
-}
-
 // Run runs the service with its health server until ctx ends.
-func (s *Service) Run(ctx context.Context, log *slog.Logger, service Runner) error {
+func (s *Service) Run(ctx context.Context, log *slog.Logger, runner service.Runner) error {
 	if s.end != nil {
 		defer s.end()
 	}
 	return lifecycle.Run(ctx, log,
 		s.Tracing(log),
-		lifecycle.Stage{Name: "health", Run: s.diagnostics(service).Run},
-		lifecycle.Stage{Name: s.name, Run: service.Run},
+		service.Health(s.health, s.metrics, runner),
+		lifecycle.Stage{Name: s.name, Run: runner.Run},
 	)
-}
-
-// diagnostics returns the server of the service's health, metrics and watchers.
-func (s *Service) diagnostics(service Runner) *daemon.Health {
-	return &daemon.Health{
-		Address: s.health, Gatherer: s.metrics, Check: service.Ready,
-		Debug: map[string]http.Handler{watcher.Path: watcher.Serve(service.Watchers)},
-	}
 }

@@ -1,8 +1,6 @@
 package flags
 
 import (
-	"context"
-	"encoding/json"
 	"encoding/pem"
 	"log/slog"
 	"net/http"
@@ -17,34 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/garboard/garboard/libs/informer/watcher"
 )
-
-// sheep is a service that watches pods.
-type sheep struct{}
-
-func (sheep) Run(context.Context) error   { return nil }
-func (sheep) Ready(context.Context) error { return nil }
-func (sheep) Watchers() []watcher.Status {
-	return []watcher.Status{{Service: "sheep", Resource: "pods", Revision: 7}}
-}
-
-func TestDiagnosticsShowWatchers(t *testing.T) {
-	recorder := httptest.NewRecorder()
-	handler := NewService("sheep", "v1").diagnostics(sheep{}).Debug[watcher.Path]
-	if handler == nil {
-		t.Fatalf("no handler at %s", watcher.Path)
-	}
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, watcher.Path, nil))
-	var rows []watcher.Status
-	if err := json.Unmarshal(recorder.Body.Bytes(), &rows); err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != 1 || rows[0].Service != "sheep" || rows[0].Revision != 7 {
-		t.Errorf("got the watchers %+v", rows)
-	}
-}
 
 // TestMetricsOfAService checks that a service exposes its build info, its calls to the apiserver,
 // and the expiry of its certificates.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
@@ -44,9 +45,10 @@ func New(cfg Config) (*Fleet, error) {
 		nats := cfg.Bus
 		nats.Name = name
 		agent, err := nodeagent.New(nodeagent.Config{
-			NodeName: name, Bootstrap: cfg.Bootstrap, APIServers: []string{cfg.Server}, Bus: nats, Transport: client.TransportHTTP,
+			NodeName: name, Bootstrap: cfg.Bootstrap, APIServers: []string{cfg.Server},
+			Service: service.Config{Bus: nats, Transport: client.TransportHTTP, Logger: cfg.Logger.With("node", name)},
 			Runtime: nodeagent.RuntimeConfig{Endpoint: nodeagent.SimulatedRuntime}, DataDir: filepath.Join(cfg.Dir, name),
-			Labels: map[string]string{Label: "yes"}, Logger: cfg.Logger.With("node", name),
+			Labels: map[string]string{Label: "yes"},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("creating the simulated node %s: %w", name, err)

@@ -1,5 +1,4 @@
-// Package readiness explains, for people, what a service that depends on informers is waiting for.
-package readiness
+package service
 
 import (
 	"context"
@@ -19,17 +18,17 @@ type Informers interface {
 	Watchers() []watcher.Status
 }
 
-// Causes are the possible reasons why informers lack a whole view; each may be nil.
-type Causes struct {
-	// API asks whether the apiserver answers: nil, or the reason why it does not.
-	API func(ctx context.Context) error
-	// NATS returns the reason why there is no connection; nil if there is one.
-	NATS func() error
+// causes are the possible reasons why informers lack a whole view; each may be nil.
+type causes struct {
+	// api asks whether the apiserver answers: nil, or the reason why it does not.
+	api func(ctx context.Context) error
+	// nats returns the reason why there is no connection; nil if there is one.
+	nats func() error
 }
 
-// Check waits for the informers until ctx ends, and returns nil when all hold a whole view.
+// check waits for the informers until ctx ends, and returns nil when all hold a whole view.
 // Otherwise it names those that do not, in one line, followed by one line for each possible cause.
-func Check(ctx context.Context, informers Informers, causes Causes) error {
+func check(ctx context.Context, informers Informers, why causes) error {
 	if len(missing(informers)) == 0 {
 		return informers.WaitForCacheSync(ctx)
 	}
@@ -40,8 +39,8 @@ func Check(ctx context.Context, informers Informers, causes Causes) error {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		if causes.API != nil {
-			cause = causes.API(asking)
+		if why.api != nil {
+			cause = why.api(asking)
 		}
 	}()
 	err := informers.WaitForCacheSync(ctx)
@@ -58,8 +57,8 @@ func Check(ctx context.Context, informers Informers, causes Causes) error {
 	}
 	<-asked
 	reasons = append(reasons, cause)
-	if causes.NATS != nil {
-		reasons = append(reasons, causes.NATS())
+	if why.nats != nil {
+		reasons = append(reasons, why.nats())
 	}
 	return errors.Join(reasons...)
 }

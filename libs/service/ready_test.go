@@ -1,4 +1,4 @@
-package readiness_test
+package service
 
 import (
 	"context"
@@ -7,13 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/garboard/garboard/libs/informer/watcher"
-	"github.com/garboard/garboard/libs/readiness"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sheep are informers of which some are synced after a while.
 type sheep struct {
@@ -53,24 +48,24 @@ func TestCheck(t *testing.T) {
 	lost := func() error { return errors.New("waiting for NATS at nats://x") }
 	const names = "informer of deployments.apps, pods has no whole view yet"
 	for name, c := range map[string]struct {
-		after  time.Duration
-		causes readiness.Causes
-		want   string
+		after time.Duration
+		why   causes
+		want  string
 	}{
-		"ready, other faults":       {0, readiness.Causes{API: down, NATS: lost}, ""},
-		"ready in time":             {400 * time.Millisecond, readiness.Causes{API: silent, NATS: lost}, ""},
-		"no known cause":            {time.Hour, readiness.Causes{}, names},
-		"no cause":                  {time.Hour, readiness.Causes{API: func(context.Context) error { return nil }, NATS: func() error { return nil }}, names},
-		"the API is down":           {time.Hour, readiness.Causes{API: down}, names + "\nthe API at x does not answer: refused"},
-		"the API is silent":         {time.Hour, readiness.Causes{API: silent}, names + "\nthe API at x does not answer in time"},
-		"the API and NATS are down": {time.Hour, readiness.Causes{API: down, NATS: lost}, names + "\nthe API at x does not answer: refused\nwaiting for NATS at nats://x"},
+		"ready, other faults":       {0, causes{api: down, nats: lost}, ""},
+		"ready in time":             {400 * time.Millisecond, causes{api: silent, nats: lost}, ""},
+		"no known cause":            {time.Hour, causes{}, names},
+		"no cause":                  {time.Hour, causes{api: func(context.Context) error { return nil }, nats: func() error { return nil }}, names},
+		"the API is down":           {time.Hour, causes{api: down}, names + "\nthe API at x does not answer: refused"},
+		"the API is silent":         {time.Hour, causes{api: silent}, names + "\nthe API at x does not answer in time"},
+		"the API and NATS are down": {time.Hour, causes{api: down, nats: lost}, names + "\nthe API at x does not answer: refused\nwaiting for NATS at nats://x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				defer cancel()
 				text := ""
-				if err := readiness.Check(ctx, sheep{time.Now(), c.after}, c.causes); err != nil {
+				if err := check(ctx, sheep{time.Now(), c.after}, c.why); err != nil {
 					text = err.Error()
 				}
 				if text != c.want {

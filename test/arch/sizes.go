@@ -19,7 +19,6 @@ var largePackages = map[string]int{
 	"libs/bus":                                         2855,
 	"libs/bus/bushttp":                                 2301,
 	"libs/informer/workqueue":                          2196,
-	"services/apiserver":                               2100,
 	"services/apiserver/internal/admission":            2253,
 	"services/apiserver/internal/kinds/columns":        2029,
 	"services/apiserver/internal/registry":             2955,

@@ -1,4 +1,4 @@
-package apiserver
+package server
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/server/inspect"
 	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
@@ -26,7 +27,7 @@ func (p *plane) inspector() *inspect.Inspector {
 	cfg := inspect.Config{
 		Self: p.self(), Who: userOf,
 		Conn: func() inspect.Conn {
-			if conn := p.conn.Load(); conn != nil {
+			if conn := p.link.Conn(); conn != nil {
 				return conn
 			}
 			return nil
@@ -34,7 +35,7 @@ func (p *plane) inspector() *inspect.Inspector {
 	}
 	for _, cluster := range p.store.Clusters() {
 		cfg.Clusters = append(cfg.Clusters, inspect.Cluster{
-			Etcd: cluster, Election: publish.Election(cluster.Cluster()), Stream: streamOf(p.store, cluster),
+			Etcd: cluster, Election: publish.Election(cluster.Cluster()), Stream: link.StreamOf(p.store, cluster),
 		})
 	}
 	return inspect.New(cfg)
@@ -63,7 +64,7 @@ func (p *plane) checked(ctx context.Context) map[string]string {
 		}
 	}
 	results[natsCheck] = ""
-	if conn := p.conn.Load(); conn == nil || !conn.Connected() {
+	if conn := p.link.Conn(); conn == nil || !conn.Connected() {
 		results[natsCheck] = "NATS cannot be reached"
 	}
 	return results

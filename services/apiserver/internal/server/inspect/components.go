@@ -1,4 +1,4 @@
-package apiserver
+package inspect
 
 import (
 	"context"
@@ -10,34 +10,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // componentPatience bounds how long etcd may take to answer.
 const componentPatience = 5 * time.Second
 
-// observations returns the functions that observe the observed kinds.
-func (p *plane) observations() map[schema.GroupVersionKind]rest.Observation {
-	return map[schema.GroupVersionKind]rest.Observation{
-		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): p.components,
-	}
+// Leases reads the Leases by which components elect their leaders: a *registry.Resource.
+type Leases interface {
+	GetAt(ctx context.Context, namespace, name, resourceVersion string) (scheme.Object, error)
 }
 
-// components returns the status of the plane's components under their Kubernetes names: for those
+// Components returns the status of the plane's components under their Kubernetes names: for those
 // that elect a leader, whether a leader renews the lease; for each etcd cluster, whether it
 // answers.
-func (p *plane) components(ctx context.Context) []scheme.Object {
+func Components(ctx context.Context, leases Leases, clusters []*store.Store) []scheme.Object {
 	ctx, cancel := context.WithTimeout(ctx, componentPatience)
 	defer cancel()
-	found := []scheme.Object{component("controller-manager", p.checkLeader(ctx, "kube-controller-manager"))}
-	for i, cluster := range p.store.Clusters() {
+	found := []scheme.Object{component("controller-manager", checkLeader(ctx, leases, "kube-controller-manager"))}
+	for i, cluster := range clusters {
 		_, err := cluster.Revision(ctx)
 		found = append(found, component(fmt.Sprintf("etcd-%d", i), err))
 	}
-	return append(found, component("scheduler", p.checkLeader(ctx, "kube-scheduler")))
+	return append(found, component("scheduler", checkLeader(ctx, leases, "kube-scheduler")))
 }
 
 // component returns a component's status, which is healthy unless err is set.
@@ -52,8 +49,7 @@ func component(name string, err error) *corev1.ComponentStatus {
 }
 
 // checkLeader returns an error unless the holder of the named lease leads.
-func (p *plane) checkLeader(ctx context.Context, name string) error {
-	leases := p.registry.Resource(scheme.For[*coordinationv1.Lease](p.table))
+func checkLeader(ctx context.Context, leases Leases, name string) error {
 	obj, err := leases.GetAt(ctx, metav1.NamespaceSystem, name, "0")
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("no leader so far: there is no lease %s/%s", metav1.NamespaceSystem, name)

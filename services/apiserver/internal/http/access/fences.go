@@ -1,4 +1,4 @@
-package apiserver
+package access
 
 import (
 	"context"
@@ -11,12 +11,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// fences checks the fences of requests. The refusal names the holder of the Lease, so the sender of
+// Fences checks the fences of requests. The refusal names the holder of the Lease, so the sender of
 // a fence must have the right to read it.
-type fences struct{ plane *plane }
+type Fences struct{ access *Access }
+
+// Fences returns the checks of fences.
+func (a *Access) Fences() Fences { return Fences{a} }
 
 // Check implements rest.Fences.
-func (f fences) Check(ctx context.Context, now bool) error {
+func (f Fences) Check(ctx context.Context, now bool) error {
 	of, ok := fence.From(ctx)
 	if !ok {
 		return nil
@@ -26,10 +29,10 @@ func (f fences) Check(ctx context.Context, now bool) error {
 		Verb: "get", Group: coordinationv1.GroupName, Version: coordinationv1.SchemeGroupVersion.Version, Resource: "leases",
 		Namespace: of.Namespace, Name: of.Name,
 	}
-	decision, reason, err := f.plane.access.authorizer.Authorize(ctx, user, wants)
+	decision, reason, err := f.access.authorizer.Authorize(ctx, user, wants)
 	switch {
 	case decision == authz.Allow:
-		return f.plane.store.CheckFence(ctx, now)
+		return f.access.store.CheckFence(ctx, now)
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	}

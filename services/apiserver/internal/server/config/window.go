@@ -1,4 +1,4 @@
-package apiserver
+package config
 
 import (
 	"errors"
@@ -7,15 +7,15 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
-// Defaults of WindowConfig.
+// Defaults of Window.
 const (
 	DefaultWindowEvents = feed.DefaultWindowEvents
 	DefaultWindowBytes  = feed.DefaultWindowBytes
 )
 
-// WindowConfig bounds how much of the past an apiserver remembers for each resource. An informer or
+// Window bounds how much of the past an apiserver remembers for each resource. An informer or
 // a watch that was away for longer reads everything again.
-type WindowConfig struct {
+type Window struct {
 	// Events is how many changes of each resource are remembered; DefaultWindowEvents if 0. A
 	// starting apiserver reads them back from etcd, as far as etcd still has them.
 	Events int
@@ -25,7 +25,7 @@ type WindowConfig struct {
 }
 
 // complete sets defaults and returns everything that is wrong.
-func (c *WindowConfig) complete() error {
+func (c *Window) complete() error {
 	var errs []error
 	if c.Events < 0 {
 		errs = append(errs, fmt.Errorf("the window has %d events, must not be negative", c.Events))
@@ -42,6 +42,6 @@ func (c *WindowConfig) complete() error {
 	return errors.Join(errs...)
 }
 
-// history returns how many of etcd's revisions a starting feed reads back. The revisions of all
+// History returns how many of etcd's revisions a starting feed reads back. The revisions of all
 // resources count, so there are more of them than changes of one resource.
-func (c WindowConfig) history() int64 { return int64(max(feed.DefaultHistory, c.Events)) }
+func (c Window) History() int64 { return int64(max(feed.DefaultHistory, c.Events)) }

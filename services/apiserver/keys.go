@@ -1,11 +1,14 @@
 package apiserver
 
 import (
+	"net/netip"
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/bus/callout"
 	libpki "github.com/garboard/garboard/libs/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
 )
 
@@ -42,3 +45,32 @@ func SigningFiles(certDir string) (cert, key string) { return pki.AuthorityFiles
 // ServingFiles returns the PEM files of the serving certificate that an apiserver creates itself,
 // and of its key. certDir is as in SigningFiles.
 func ServingFiles(certDir string) (cert, key string) { return pki.ServingFiles(certDir) }
+
+// BusAuth returns what a NATS server needs to admit only clients that the apiservers admit. certDir
+// is the apiservers' Config.CertDir; missing keys are created. The directory's nats-auth.conf holds
+// the same for a nats-server.
+func BusAuth(certDir string) (*callout.Auth, error) {
+	keys, err := pki.OpenBus(certDir)
+	if err != nil {
+		return nil, err
+	}
+	return keys.Auth(), nil
+}
+
+// BusTLS returns the certificate for a NATS server at a host, and the authority whose client
+// certificates it accepts, the same as the API's. certDir is as in BusAuth.
+func BusTLS(certDir, host string) (*callout.TLS, error) {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsUnspecified() {
+		hosts = append(hosts, host)
+	} else if own, err := config.OwnAddresses(); err == nil {
+		for _, address := range own {
+			hosts = append(hosts, address.String())
+		}
+	}
+	if _, err := pki.Open(certDir, hosts); err != nil {
+		return nil, err
+	}
+	cert, key := pki.ServingFiles(certDir)
+	return &callout.TLS{CertFile: cert, KeyFile: key, ClientCAFile: filepath.Join(certDir, pki.CAFile)}, nil
+}

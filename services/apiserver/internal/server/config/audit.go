@@ -1,4 +1,4 @@
-package apiserver
+package config
 
 import (
 	"errors"
@@ -64,21 +64,21 @@ func (a *Audit) load() (err error) {
 	return err
 }
 
-// newAuditor returns the writer of the audit log, or nil if nothing is to be recorded.
-func (p *plane) newAuditor() *audit.Auditor {
-	cfg := p.cfg.Audit
+// NewAuditor returns the writer of the audit log, or nil if nothing is to be recorded.
+func (c *Config) NewAuditor() *audit.Auditor {
+	cfg := c.Audit
 	switch {
 	case cfg.policy == nil && cfg.LogPath == "":
 		return nil
 	case cfg.policy == nil:
-		p.cfg.Logger.Warn("no audit policy file is set, so nothing is written to the audit log", "path", cfg.LogPath)
+		c.Logger.Warn("no audit policy file is set, so nothing is written to the audit log", "path", cfg.LogPath)
 		return nil
 	case cfg.LogPath == "":
-		p.cfg.Logger.Warn("no audit log is set, so the audit policy has no effect", "policy", cfg.PolicyFile)
+		c.Logger.Warn("no audit log is set, so the audit policy has no effect", "policy", cfg.PolicyFile)
 		return nil
 	}
 	return audit.New(audit.Config{
-		Policy: cfg.policy, Mode: audit.Mode(cfg.Mode), Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+		Policy: cfg.policy, Mode: audit.Mode(cfg.Mode), Logger: c.Logger, Registerer: c.Registerer,
 		File: audit.File{
 			Path: cfg.LogPath, MaxSize: int64(cfg.MaxSize) << 20, MaxAge: time.Duration(cfg.MaxAge) * 24 * time.Hour, MaxBackups: cfg.MaxBackups,
 		},

@@ -1,4 +1,5 @@
-package apiserver
+// Package access decides what users may do, and reads what the decision depends on.
+package access
 
 import (
 	"context"
@@ -33,8 +34,8 @@ const (
 	rolesTimeout = 30 * time.Second
 )
 
-// access decides what users may do.
-type access struct {
+// Access decides what users may do.
+type Access struct {
 	table *scheme.Table
 	store *store.Store
 	feeds *feed.Feeds
@@ -46,8 +47,9 @@ type access struct {
 	rolesReady chan struct{}
 }
 
-func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access {
-	a := &access{table: table, store: st, feeds: feeds, rolesReady: make(chan struct{})}
+// New returns what decides by the roles and pods that feeds hold. It starts nothing.
+func New(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *Access {
+	a := &Access{table: table, store: st, feeds: feeds, rolesReady: make(chan struct{})}
 	a.roles = rbac.New(rbac.Caches{
 		Roles:               feeds.Of(scheme.For[*rbacv1.Role](table)),
 		RoleBindings:        feeds.Of(scheme.For[*rbacv1.RoleBinding](table)),
@@ -66,13 +68,22 @@ func newAccess(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *access 
 	return a
 }
 
-// answers returns the answers to reviews of what users may do.
-func (a *access) answers() map[schema.GroupVersionKind]review.Answer {
+// Authorizer returns the authorizer of all requests.
+func (a *Access) Authorizer() authz.Authorizer { return a.authorizer }
+
+// Roles returns the part of the authorizer that goes by roles.
+func (a *Access) Roles() *rbac.Authorizer { return a.roles }
+
+// RolesReady returns a channel that is closed when the bootstrap roles exist.
+func (a *Access) RolesReady() <-chan struct{} { return a.rolesReady }
+
+// Answers returns the answers to reviews of what users may do.
+func (a *Access) Answers() map[schema.GroupVersionKind]review.Answer {
 	return review.Answers(a.authorizer)
 }
 
 // catchUp waits until the feeds of kinds have received everything that etcd holds now.
-func (a *access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {
+func (a *Access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	for _, kind := range kinds {
@@ -88,15 +99,15 @@ func (a *access) catchUp(ctx context.Context, kinds ...*scheme.Kind) error {
 }
 
 // roleKinds returns the kinds that decide about roles.
-func (a *access) roleKinds() []*scheme.Kind {
+func (a *Access) roleKinds() []*scheme.Kind {
 	return []*scheme.Kind{
 		scheme.For[*rbacv1.ClusterRole](a.table), scheme.For[*rbacv1.ClusterRoleBinding](a.table),
 		scheme.For[*rbacv1.Role](a.table), scheme.For[*rbacv1.RoleBinding](a.table),
 	}
 }
 
-// escalation returns the plugin that keeps users from granting rights that they don't have.
-func (a *access) escalation() admission.Plugin {
+// Escalation returns the plugin that keeps users from granting rights that they don't have.
+func (a *Access) Escalation() admission.Plugin {
 	return escalation.Plugin(escalation.Config{
 		Authorizer: a.authorizer, Holder: a.roles,
 		Role: func(ctx context.Context, namespace, name string) (*rbacv1.Role, error) {
@@ -110,7 +121,7 @@ func (a *access) escalation() admission.Plugin {
 }
 
 // stored reads an object from etcd.
-func stored[T scheme.Object](ctx context.Context, a *access, namespace, name string) (T, error) {
+func stored[T scheme.Object](ctx context.Context, a *Access, namespace, name string) (T, error) {
 	var none T
 	kind := scheme.For[T](a.table)
 	obj, err := a.store.Get(ctx, kind, namespace, name)
@@ -124,8 +135,8 @@ func stored[T scheme.Object](ctx context.Context, a *access, namespace, name str
 	return found, nil
 }
 
-// bootstrap writes the roles that every plane has, and returns when the authorizer uses them.
-func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog.Logger) error {
+// Bootstrap writes the roles that every plane has, and returns when the authorizer uses them.
+func (a *Access) Bootstrap(ctx context.Context, to *registry.Registry, log *slog.Logger) error {
 	patience, cancel := context.WithTimeout(ctx, rolesTimeout)
 	defer cancel()
 	ticker := time.NewTicker(rolesEvery)
@@ -148,8 +159,8 @@ func (a *access) bootstrap(ctx context.Context, to *registry.Registry, log *slog
 	}
 }
 
-// checkRoles is the readiness check for the bootstrap roles.
-func (a *access) checkRoles(context.Context) error {
+// CheckRoles is the readiness check for the bootstrap roles.
+func (a *Access) CheckRoles(context.Context) error {
 	select {
 	case <-a.rolesReady:
 		return nil

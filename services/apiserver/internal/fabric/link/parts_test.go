@@ -1,4 +1,4 @@
-package apiserver
+package link
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
@@ -15,8 +16,8 @@ import (
 func TestParts(t *testing.T) {
 	t.Parallel()
 	table := scheme.New()
-	cfg := Config{EtcdServersOverrides: []string{"/events#" + etcdtest.New(t)[0], "coordination.k8s.io/leases#" + etcdtest.New(t)[0]}}
-	overrides, err := cfg.overrides()
+	cfg := config.Config{EtcdServersOverrides: []string{"/events#" + etcdtest.New(t)[0], "coordination.k8s.io/leases#" + etcdtest.New(t)[0]}}
+	overrides, err := cfg.Overrides()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestParts(t *testing.T) {
 		}
 	}()
 	published := map[string]string{}
-	all := LogConfig{}.parts(s, table, bustest.New(t))
+	all := parts(config.Log{}, s, table, bustest.New(t))
 	for _, part := range all {
 		for _, kind := range table.Kinds() {
 			if !kind.Stored() || !part.Holds(kind) {

@@ -1,4 +1,4 @@
-package apiserver
+package config
 
 import (
 	"fmt"
@@ -6,17 +6,10 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
-// serviceCIDRs returns the ranges of service addresses, the default one first.
-func (c Config) serviceCIDRs() ([]netip.Prefix, error) {
+// ServiceCIDRs returns the ranges of service addresses, the default one first.
+func (c Config) ServiceCIDRs() ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for text := range strings.SplitSeq(c.ServiceCIDR, ",") {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
@@ -34,22 +27,9 @@ func (c Config) serviceCIDRs() ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// catalog returns the catalog of the built-in kinds.
-func (c Config) catalog() (*kinds.Catalog, error) {
-	ranges, err := c.serviceCIDRs()
-	if err != nil {
-		return nil, err
-	}
-	var families []corev1.IPFamily
-	for _, prefix := range ranges {
-		families = append(families, dualstack.FamilyOf(prefix.Addr().String()))
-	}
-	return strategy.Catalog(scheme.New(), families...)
-}
-
-// hosts returns the names and addresses for the serving certificate.
-func (c Config) hosts(listening net.Addr) ([]string, error) {
-	ranges, err := c.serviceCIDRs()
+// ServingHosts returns the names and addresses for the serving certificate.
+func (c Config) ServingHosts(listening net.Addr) ([]string, error) {
+	ranges, err := c.ServiceCIDRs()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +49,7 @@ func (c Config) hosts(listening net.Addr) ([]string, error) {
 	switch {
 	case !ok:
 	case address.Addr().IsUnspecified():
-		own, err := ownAddresses()
+		own, err := OwnAddresses()
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +62,9 @@ func (c Config) hosts(listening net.Addr) ([]string, error) {
 	return hosts, nil
 }
 
-// advertise returns the address at which pods reach a server that listens at the given address. It
+// Advertised returns the address at which pods reach a server that listens at the given address. It
 // returns the zero value if they cannot, because the server listens only on loopback.
-func (c Config) advertise(listening net.Addr) (netip.AddrPort, error) {
+func (c Config) Advertised(listening net.Addr) (netip.AddrPort, error) {
 	address, ok := addrPort(listening)
 	if c.AdvertiseAddress != "" {
 		given, err := netip.ParseAddr(c.AdvertiseAddress)
@@ -100,11 +80,19 @@ func (c Config) advertise(listening net.Addr) (netip.AddrPort, error) {
 	if !address.Addr().IsUnspecified() {
 		return address, nil
 	}
-	own, err := ownAddresses()
+	own, err := OwnAddresses()
 	if err != nil || len(own) == 0 {
 		return netip.AddrPort{}, err
 	}
 	return netip.AddrPortFrom(own[0], address.Port()), nil
+}
+
+// External returns the address by which clients reach a server that listens at the given address.
+func (c Config) External(listening net.Addr) string {
+	if address, err := c.Advertised(listening); err == nil && address.IsValid() {
+		return address.String()
+	}
+	return listening.String()
 }
 
 func addrPort(address net.Addr) (netip.AddrPort, bool) {
@@ -116,8 +104,8 @@ func addrPort(address net.Addr) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(parsed.Addr().Unmap().WithZone(""), parsed.Port()), parsed.IsValid()
 }
 
-// ownAddresses returns this machine's global unicast addresses, IPv4 first.
-func ownAddresses() ([]netip.Addr, error) {
+// OwnAddresses returns this machine's global unicast addresses, IPv4 first.
+func OwnAddresses() ([]netip.Addr, error) {
 	found, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, fmt.Errorf("reading this machine's addresses: %w", err)

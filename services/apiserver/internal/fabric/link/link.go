@@ -1,0 +1,203 @@
+// Package link links an apiserver to NATS: it connects, and then plays the apiserver's roles there.
+// It publishes changes, answers informers and readers of history, admits clients, serves requests,
+// and reports the apiserver's state.
+package link
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/garboard/garboard/libs/backoff"
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/report"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/libs/trace/propagate"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/replay"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/respond"
+	"github.com/garboard/garboard/services/apiserver/internal/http/access"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/server/config"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// reconnectDelay bounds how long an apiserver waits before it tries NATS again: no other client is
+// admitted before an apiserver is back.
+const reconnectDelay = 500 * time.Millisecond
+
+// openBusRetry is how often to retry a NATS that admits any client.
+const openBusRetry = 10 * time.Second
+
+// Config configures a Link. Every field but Audit and Trace is required.
+type Config struct {
+	// Server is the apiserver's configuration, complete.
+	Server config.Config
+	// Table, Store and Feeds are what is published and answered.
+	Table *scheme.Table
+	Store *store.Store
+	Feeds *feed.Feeds
+	// Users authenticates the bus' clients, Access decides what they may do, and Audit records it;
+	// nil records nothing.
+	Users  *authn.Authenticator
+	Access *access.Access
+	Audit  *audit.Auditor
+	// Self is the apiserver's report about itself.
+	Self report.Self
+	// Trace records hops; may be nil.
+	Trace      *trace.Recorder
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Link is an apiserver's link to NATS.
+type Link struct {
+	Config
+	conn    atomic.Pointer[bus.Conn] // nil until NATS is reached
+	reached chan struct{}            // closed when NATS is reached
+}
+
+// New returns a link. It connects to nothing.
+func New(cfg Config) *Link { return &Link{Config: cfg, reached: make(chan struct{})} }
+
+// Conn returns the connection to NATS; nil until NATS is reached.
+func (l *Link) Conn() *bus.Conn { return l.conn.Load() }
+
+// Run connects to NATS, however long that takes, and then publishes and responds there until ctx
+// ends.
+func (l *Link) Run(ctx context.Context) error {
+	keys, err := busKeys(l.Server)
+	if err != nil {
+		return err
+	}
+	cfg := l.Server.Bus
+	if keys != nil && cfg.User == "" && len(cfg.Seed) == 0 {
+		cfg.Seed = keys.UserSeed()
+	}
+	cfg.MaxReconnectDelay = reconnectDelay
+	conn, err := l.connect(ctx, cfg)
+	if err != nil || conn == nil {
+		return err
+	}
+	defer conn.Close()
+	l.conn.Store(conn)
+	close(l.reached)
+	l.measureLogs(conn)
+	publisher := publish.New(publish.Config{
+		Parts: parts(l.Server.Log, l.Store, l.Table, conn), Table: l.Table, Feeds: l.Feeds, Bus: conn, Peers: conn,
+		Logger: l.Logger, Registerer: l.Registerer, Trace: l.Trace,
+	})
+	answers := respond.Config{
+		Truth: l.Store, Feeds: l.Feeds, Table: l.Table, Bus: conn, Logger: l.Logger, Registerer: l.Registerer,
+	}
+	history := replay.Config{
+		Table: l.Table, LogOf: logOf(l.Store, conn), Bus: conn, Logger: l.Logger, Registerer: l.Registerer,
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if l.Server.OpenBus {
+		l.Logger.Warn("NATS does not authenticate its clients: any client can read everything and forge watch messages")
+	} else {
+		decider := l.decider()
+		answers.Authorize, history.Authorize = decider.Authorize, decider.Authorize
+		if l.Audit != nil {
+			answers.Audit, history.Audit = decider.Audited, decider.Audited
+		}
+		group.Go(func() error {
+			// Before the roles exist, no client could be admitted with all of its rights.
+			select {
+			case <-l.Access.RolesReady():
+			case <-ctx.Done():
+				return nil
+			}
+			return callout.Serve(ctx, callout.Config{Conn: conn, Keys: keys, Decide: decider.Decide, Logger: l.Logger})
+		})
+	}
+	responder := respond.New(answers)
+	group.Go(func() error {
+		if err := publisher.Witness(ctx); err != nil {
+			return err
+		}
+		group.Go(func() error { return publisher.Run(ctx) })
+		return responder.Run(ctx)
+	})
+	group.Go(func() error { return replay.New(history).Run(ctx) })
+	group.Go(func() error { return report.Serve(ctx, conn, l.Self) })
+	l.Trace.Tell(func(note trace.Note) {
+		if err := propagate.Tell(ctx, conn, note); err != nil {
+			l.Logger.DebugContext(ctx, "a trace has a gap", "err", err)
+		}
+	})
+	group.Go(func() error { return propagate.Listen(ctx, conn, l.Trace) })
+	return group.Wait()
+}
+
+// decider returns what decides about the bus' clients.
+func (l *Link) decider() *busauth.Decider {
+	return busauth.New(busauth.Config{
+		Authenticator: l.Users, Authorizer: l.Access.Authorizer(), Roles: l.Access.Roles(), Table: l.Table,
+		Accounts: l.Access.Objects().ServiceAccount, Life: l.Server.BusLife, Logger: l.Logger,
+		Audit: l.Audit, Registerer: l.Registerer,
+	})
+}
+
+// Serve serves requests that come over NATS like those that come over HTTPS, once NATS was reached.
+// After ctx ends, it lets the requests in flight finish, for at most patience.
+func (l *Link) Serve(ctx context.Context, handler http.Handler, patience time.Duration) error {
+	select {
+	case <-l.reached:
+	case <-ctx.Done():
+		return nil
+	}
+	return bushttp.NewServer(bushttp.ServerConfig{
+		Conn: l.conn.Load(), Handler: handler, Drain: patience, Logger: l.Logger, Registerer: l.Registerer,
+	}).Run(ctx)
+}
+
+// busKeys returns the apiservers' keys for NATS, or nil if there are none and none are needed.
+func busKeys(c config.Config) (*callout.Keys, error) {
+	if !c.ReadsKeys() {
+		return pki.OpenBus(c.CertDir)
+	}
+	keys, err := pki.ReadBus(c.CertDir)
+	if c.OpenBus && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return keys, err
+}
+
+// connect connects to a NATS that authenticates its clients, unless any NATS will do. It returns
+// nil if ctx ends first.
+func (l *Link) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) {
+	for {
+		conn, err := bus.Connect(ctx, cfg)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+			return nil, err
+		}
+		if l.Server.OpenBus || conn.AuthRequired() {
+			return conn, nil
+		}
+		conn.Close()
+		l.Logger.Error("NATS admits any client and is not used: have it include this file of the certificate directory, or allow this with --bus-auth=false",
+			"servers", cfg.Servers(), "file", pki.BusConfigFile, "directory", l.Server.CertDir)
+		if !backoff.Sleep(ctx, openBusRetry) {
+			return nil, nil
+		}
+	}
+}

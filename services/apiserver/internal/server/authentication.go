@@ -1,0 +1,101 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/review"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+)
+
+// serviceAccounts returns the issuer and verifier of service account tokens.
+func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
+	cfg := p.cfg.Authentication
+	var further []authn.PublicKey
+	for _, path := range cfg.KeyFiles {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading keys of service account tokens: %w", err)
+		}
+		keys, err := authn.ParsePublicKeys(data)
+		if err != nil {
+			return nil, fmt.Errorf("reading keys of service account tokens from %s: %w", path, err)
+		}
+		further = append(further, keys...)
+	}
+	return authn.NewServiceAccounts(authn.ServiceAccountsConfig{
+		Issuers: cfg.Issuers, Key: p.keys.ServiceAccounts, FurtherKeys: further, Audiences: cfg.Audiences,
+		MaxLife: cfg.MaxTokenLife, NoExtension: cfg.NoTokenExtension, Objects: p.access.Objects(),
+	})
+}
+
+// authenticator returns the authenticator of requests, which tries credentials in Kubernetes'
+// order.
+func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authenticator, error) {
+	cfg := p.cfg.Authentication
+	authorities, err := authn.NewAuthorities(p.keys.CA, cfg.ClientCAFile, p.cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []authn.Tokens
+	for _, path := range []string{p.keys.TokenFile, cfg.TokenFile} {
+		if path == "" {
+			continue
+		}
+		file, err := authn.NewTokenFile(path, cfg.Audiences, p.cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, file)
+	}
+	tokens = append(tokens, accounts)
+	if !cfg.NoBootstrapTokens {
+		secrets := p.feeds.Of(scheme.For[*corev1.Secret](p.table))
+		tokens = append(tokens, authn.NewBootstrapTokens(cfg.Audiences, func(namespace, name string) (*corev1.Secret, bool) {
+			obj, ok := secrets.Cached(namespace, name)
+			if !ok {
+				return nil, false
+			}
+			secret, ok := obj.(*corev1.Secret)
+			return secret, ok
+		}, p.cfg.Logger))
+	}
+	return authn.New(authn.Config{
+		ClientCAs: authorities, Tokens: tokens, Audiences: cfg.Audiences,
+		Anonymous:  authn.AnonymousRule{Off: cfg.NoAnonymous, Paths: cfg.AnonymousPaths},
+		Registerer: p.cfg.Registerer,
+	}), nil
+}
+
+// reviews returns the answers of the virtual kinds.
+func (p *plane) reviews(authenticator *authn.Authenticator) map[schema.GroupVersionKind]rest.Review {
+	reviews := map[schema.GroupVersionKind]rest.Review{
+		authenticationv1.SchemeGroupVersion.WithKind("TokenReview"):       review.Token(authenticator),
+		authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"): review.Self,
+	}
+	for kind, answer := range p.access.Answers() {
+		reviews[kind] = rest.Review(answer)
+	}
+	return reviews
+}
+
+// serveOpenID serves the documents with which other programs verify service account tokens. An
+// issuer that is not an https URL is valid for tokens, but the documents cannot be served for it.
+func (p *plane) serveOpenID(mux *http.ServeMux, get func(http.Handler) http.Handler, accounts *authn.ServiceAccounts) {
+	cfg := p.cfg.Authentication
+	documents, err := openid.New(cfg.Issuers[0], cfg.KeysURI, p.address, accounts.Keys())
+	if err != nil {
+		p.cfg.Logger.Info("the discovery document of service account tokens is not served", "err", err)
+		return
+	}
+	mux.Handle(openid.ConfigurationPath, get(http.HandlerFunc(documents.ServeConfiguration)))
+	mux.Handle(openid.KeysPath, get(http.HandlerFunc(documents.ServeKeys)))
+}

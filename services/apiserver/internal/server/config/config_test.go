@@ -1,0 +1,153 @@
+package config
+
+import (
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+)
+
+// good returns a configuration that suffices.
+func good() Config {
+	return Config{
+		Listen: "127.0.0.1:6443", CertDir: "/pki", EtcdServers: []string{"http://127.0.0.1:2379"},
+		Bus: bus.Config{URLs: []string{"nats://127.0.0.1:4222"}}, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := good()
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	if c.EtcdPrefix != "/registry" || c.EventTTL != time.Hour || c.ServiceCIDR != "10.96.0.0/12" || c.RequestTimeout != time.Minute ||
+		c.MaxReads != 400 || c.MaxWrites != 200 || c.Audit.Mode != "blocking" || c.Log.Replicas != 1 || c.Window.Events != 8192 ||
+		!slices.Equal(c.Authentication.Audiences, []string{DefaultIssuer}) {
+		t.Errorf("the defaults are %+v", c)
+	}
+	if c.Registerer == nil || c.Gatherer == nil || c.Bus.Registerer != c.Registerer || c.Bus.Logger != c.Logger {
+		t.Error("there is no logger, registerer or gatherer")
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for want, spoil := range map[string]func(*Config){
+		`"x", is not HOST:PORT`:                                    func(c *Config) { c.Listen = "x" },
+		"no certificate directory":                                 func(c *Config) { c.CertDir = "" },
+		"--tls-cert-file and --tls-private-key-file":               func(c *Config) { c.TLSKeyFile = "key" },
+		"no etcd server":                                           func(c *Config) { c.EtcdServers = nil },
+		"no NATS server":                                           func(c *Config) { c.Bus.URLs = nil },
+		"--nats-insecure":                                          func(c *Config) { c.Bus.URLs = []string{"nats://elsewhere:4222"} },
+		"parsing an etcd server override":                          func(c *Config) { c.EtcdServersOverrides = []string{"events"} },
+		"the grace period of watches, -1s, must not be negative":   func(c *Config) { c.ShutdownWatchGrace = -time.Second },
+		"is not an IP address that they can reach":                 func(c *Config) { c.AdvertiseAddress = "127.0.0.1" },
+		"the compaction interval of etcd, -1s":                     func(c *Config) { c.EtcdCompactionInterval = -time.Second },
+		"the lifetime of events, -1s":                              func(c *Config) { c.EventTTL = -time.Second },
+		"connections to NATS, 1ms, must be at least 1s":            func(c *Config) { c.BusLife = time.Millisecond },
+		"the range of service addresses":                           func(c *Config) { c.ServiceCIDR = "x" },
+		"must be of different IP families":                         func(c *Config) { c.ServiceCIDR = "10.0.0.0/16,10.1.0.0/16" },
+		"must be at most one of each IP family":                    func(c *Config) { c.ServiceCIDR = "10.0.0.0/16,fd00::/112,10.1.0.0/16" },
+		`"Nonsense"`:                                               func(c *Config) { c.EnableAdmissionPlugins = []string{"Nonsense"} },
+		"invalid audit log mode sometimes":                         func(c *Config) { c.Audit.Mode = "sometimes" },
+		"an issuer of service account tokens is empty":             func(c *Config) { c.Authentication.Issuers = []string{""} },
+		`"a" is set twice`:                                         func(c *Config) { c.Authentication.Issuers = []string{"a", "a"} },
+		"must be between 1 hour and 2^32 seconds":                  func(c *Config) { c.Authentication.MaxTokenLife = time.Minute },
+		"does not begin with a slash":                              func(c *Config) { c.Authentication.AnonymousPaths = []string{"healthz"} },
+		"the log of watch messages has 6 replicas, must be 1 to 5": func(c *Config) { c.Log.Replicas = 6 },
+		"the window has -1 events":                                 func(c *Config) { c.Window.Events = -1 },
+	} {
+		c := good()
+		spoil(&c)
+		if err := c.Complete(); err == nil || !strings.HasPrefix(err.Error(), "configuring the apiserver: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	empty := Config{}
+	for _, want := range []string{"HOST:PORT", "no certificate directory", "no etcd server", "no NATS server"} {
+		if err := empty.Complete(); !strings.Contains(err.Error(), want) {
+			t.Errorf("not all faults are returned: no %q in %v", want, err)
+		}
+	}
+}
+
+// TestCompleteReadsNoFile checks that only Load reads the files that a configuration names.
+func TestCompleteReadsNoFile(t *testing.T) {
+	c := good()
+	c.Audit.PolicyFile, c.Authentication.KeyFiles = "/not/there", []string{"/not/there"}
+	if err := c.Complete(); err != nil {
+		t.Errorf("Complete: %v", err)
+	}
+	if err := c.Load(); err == nil || !strings.Contains(err.Error(), "/not/there") {
+		t.Errorf("Load: %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	own, err := OwnAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := ""
+	if len(own) > 0 {
+		first = net.JoinHostPort(own[0].String(), "7")
+	}
+	for _, test := range []struct {
+		listening, advertise, want, external string
+	}{
+		{"127.0.0.1:7", "", "", "127.0.0.1:7"},
+		{"127.0.0.1:7", "192.0.2.9", "192.0.2.9:7", "192.0.2.9:7"},
+		{"192.0.2.1:7", "", "192.0.2.1:7", "192.0.2.1:7"},
+		{"192.0.2.1:7", "2001:db8::1", "[2001:db8::1]:7", "[2001:db8::1]:7"},
+		{"0.0.0.0:7", "", first, first},
+	} {
+		listening, err := net.ResolveTCPAddr("tcp", test.listening)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := good()
+		c.AdvertiseAddress = test.advertise
+		got, err := c.Advertised(listening)
+		if text := got.String(); err != nil || got.IsValid() && text != test.want || got.IsValid() != (test.want != "") {
+			t.Errorf("%+v: Advertised returns %s, %v", test, got, err)
+		}
+		if got := c.External(listening); test.external != "" && got != test.external {
+			t.Errorf("%+v: External returns %s", test, got)
+		}
+	}
+}
+
+func TestServingHosts(t *testing.T) {
+	c := good()
+	c.Listen, c.Hosts = "192.0.2.1:7", []string{"api.example.com"}
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := c.ServingHosts(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"localhost", "::1", "kubernetes.default.svc", "10.96.0.1", "api.example.com", "192.0.2.1"} {
+		if !slices.Contains(hosts, want) {
+			t.Errorf("no %s in %q", want, hosts)
+		}
+	}
+}
+
+func TestAuditor(t *testing.T) {
+	for name, audit := range map[string]Audit{
+		"neither": {}, "a log without a policy": {LogPath: "-"}, "a policy without a log": {PolicyFile: "p"},
+	} {
+		c := good()
+		c.Audit = audit
+		if err := c.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		if c.NewAuditor() != nil {
+			t.Errorf("%s: something is recorded", name)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package server is an apiserver: the life of its parts, and how they are put together.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/garboard/garboard/libs/lifecycle"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
+	"github.com/garboard/garboard/services/apiserver/internal/http/access"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/server/config"
+	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
+	"github.com/garboard/garboard/services/apiserver/internal/server/pki"
+	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
+)
+
+// Server is an apiserver.
+type Server struct {
+	cfg   config.Config
+	ready chan struct{} // closed when the server serves
+}
+
+// New checks the configuration. It starts and writes nothing.
+func New(cfg config.Config) (*Server, error) {
+	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	if cfg.Catalog == nil {
+		catalog, err := builtinKinds(cfg)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Catalog = catalog
+	}
+	return &Server{cfg: cfg, ready: make(chan struct{})}, nil
+}
+
+// Ready waits until the server serves requests.
+func (s *Server) Ready(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the apiserver to be ready: %w", ctx.Err())
+	}
+}
+
+// Run serves until ctx ends, and returns when everything that it started has ended. When ctx ends,
+// watches are closed and requests in flight may finish. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	p := &plane{cfg: s.cfg, table: s.cfg.Catalog.Table(), gate: drain.New(), started: time.Now()}
+	return lifecycle.Run(ctx, s.cfg.Logger,
+		// A client that comes too early, or too late, gets a response.
+		lifecycle.Stage{Name: "HTTPS", Start: p.listen, Run: func(ctx context.Context) error { return p.front.run(ctx) }},
+		lifecycle.Stage{Name: "etcd", Start: p.open, End: p.close},
+		lifecycle.Stage{Name: "audit log", Run: p.runAudit},
+		lifecycle.Stage{Name: "watch cache", Run: func(ctx context.Context) error { return p.feeds.Run(ctx) }},
+		p.compaction(),
+		// Its end hands the publisher's role over.
+		lifecycle.Stage{Name: "NATS", Run: func(ctx context.Context) error { return p.link.Run(ctx) }},
+		lifecycle.Stage{Name: "filled watch cache", Start: p.fill},
+		lifecycle.Stage{Name: "system namespaces", Start: p.createNamespaces},
+		lifecycle.Stage{Name: "bootstrap roles", Start: p.createRoles},
+		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
+		lifecycle.Stage{Name: "upkeep", Run: func(ctx context.Context) error { return p.registry.Run(ctx) }},
+		lifecycle.Stage{Name: "requests over NATS", Run: p.serveNATS},
+		lifecycle.Stage{Name: "requests over HTTPS", Start: p.begin, End: p.finish},
+		p.shutdownDelay(),
+		// Its end makes the server unready, while everything is still served.
+		lifecycle.Stage{Name: "readiness", Start: func(context.Context) error { close(s.ready); return nil }, End: p.leave},
+	)
+}
+
+// plane holds the parts of a running apiserver.
+type plane struct {
+	cfg     config.Config
+	table   *scheme.Table
+	gate    *drain.Gate
+	started time.Time
+
+	// listen sets these.
+	keys    *pki.Keys
+	front   *front
+	address string // HOST:PORT by which clients reach the server
+
+	// open sets these.
+	store    *store.Store
+	feeds    *feed.Feeds
+	registry *registry.Registry
+	access   *access.Access
+	auditor  *audit.Auditor // nil if nothing is to be recorded
+	users    *authn.Authenticator
+	members  *kubernetesservice.Member
+	link     *link.Link
+	handler  http.Handler
+	// etcdReady checks etcd. Any client may ask for it and each check is a quorum read, so
+	// concurrent callers share one.
+	etcdReady func(ctx context.Context) error
+}
+
+// open connects to etcd and creates what works on it.
+func (p *plane) open(ctx context.Context) error {
+	storeConfig, err := p.storeConfig()
+	if err != nil {
+		return err
+	}
+	p.gate.Waits("etcd", "etcd at "+strings.Join(p.cfg.EtcdServers, ", ")+" has not answered yet")
+	if p.store, err = store.Open(ctx, storeConfig); err != nil {
+		return err
+	}
+	if err := p.assemble(); err != nil {
+		return errors.Join(err, p.store.Close())
+	}
+	return nil
+}
+
+func (p *plane) close(context.Context) error { return p.store.Close() }
+
+// assemble creates the parts that work on etcd. It starts none.
+func (p *plane) assemble() error {
+	st, listening := p.store, p.front.listener.Addr()
+	p.feeds = feed.New(feed.Config{
+		Store: st, Table: p.table, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+		WindowEvents: p.cfg.Window.Events, WindowBytes: p.cfg.Window.Bytes, History: p.cfg.Window.History(),
+	})
+	p.etcdReady = routes.Shared(st.Ready)
+	p.access = access.New(p.table, st, p.feeds)
+	ranges, err := p.cfg.ServiceCIDRs()
+	if err != nil {
+		return err
+	}
+	address, err := p.cfg.Advertised(listening)
+	if err != nil {
+		return err
+	}
+	p.registry, err = registry.New(registry.Config{
+		Catalog: p.cfg.Catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
+		ServiceCIDRs: ranges, Advertise: address,
+		Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
+		EnableAdmission: p.cfg.EnableAdmissionPlugins, DisableAdmission: p.cfg.DisableAdmissionPlugins,
+	})
+	if err != nil {
+		return err
+	}
+	p.members = kubernetesservice.New(kubernetesservice.Config{
+		Table: p.table, Store: st, Registry: p.registry, Address: address, Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
+	})
+	p.auditor = p.cfg.NewAuditor()
+	accounts, err := p.serviceAccounts()
+	if err != nil {
+		return err
+	}
+	if p.users, err = p.authenticator(accounts); err != nil {
+		return err
+	}
+	p.link = link.New(link.Config{
+		Server: p.cfg, Table: p.table, Store: st, Feeds: p.feeds, Users: p.users, Access: p.access, Audit: p.auditor,
+		Self: p.self(), Trace: p.cfg.Trace, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+	})
+	p.handler, err = p.newHandler(accounts)
+	return err
+}
+
+// compaction returns the stage that compacts etcd, unless another program does.
+func (p *plane) compaction() lifecycle.Stage {
+	if p.cfg.EtcdCompactionInterval == 0 {
+		return lifecycle.Stage{}
+	}
+	return lifecycle.Stage{Name: "compaction", Run: func(ctx context.Context) error {
+		return p.store.Compact(ctx, p.cfg.EtcdCompactionInterval)
+	}}
+}
+
+// runAudit writes the audit log. Whether there is one is known only when its policy was read.
+func (p *plane) runAudit(ctx context.Context) error {
+	if p.auditor == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return p.auditor.Run(ctx)
+}
+
+// fill waits until the watch cache holds everything.
+func (p *plane) fill(ctx context.Context) error {
+	p.gate.Waits("watch-cache", "the watch cache is not filled yet")
+	return p.feeds.Ready(ctx)
+}
+
+func (p *plane) createNamespaces(ctx context.Context) error {
+	p.gate.Waits("poststarthook/start-system-namespaces-controller", "the system namespaces do not exist yet")
+	return p.registry.Bootstrap(ctx)
+}
+
+func (p *plane) createRoles(ctx context.Context) error {
+	p.gate.Waits("poststarthook/rbac/bootstrap-roles", "the bootstrap roles do not exist yet")
+	return p.access.Bootstrap(ctx, p.registry, p.cfg.Logger)
+}
+
+// join adds the server to the endpoints of the kubernetes Service.
+func (p *plane) join(ctx context.Context) error { return p.members.Reconcile(ctx) }
+
+// leave announces the shutdown, and removes the server from the endpoints.
+func (p *plane) leave(ctx context.Context) error {
+	p.gate.Announce()
+	p.members.Leave(ctx)
+	return nil
+}
+
+// keysFor reads the certificate directory, and creates the missing files unless another program
+// does.
+func (p *plane) keysFor(listening net.Addr) (*pki.Keys, error) {
+	if p.cfg.ReadsKeys() {
+		return pki.Read(p.cfg.CertDir, p.cfg.TLSCertFile, p.cfg.TLSKeyFile, p.cfg.Logger)
+	}
+	hosts, err := p.cfg.ServingHosts(listening)
+	if err != nil {
+		return nil, err
+	}
+	return pki.Open(p.cfg.CertDir, hosts)
+}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/backoff"
@@ -28,7 +27,6 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/logrotate"
-	"github.com/garboard/garboard/services/nodeagent/internal/logs"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
 	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 	"github.com/garboard/garboard/services/nodeagent/internal/pleg"
@@ -37,7 +35,6 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/shutdown"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
-	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
 
@@ -163,56 +160,6 @@ func New(cfg Config) (*Agent, error) {
 
 // Watchers returns what the agent watches.
 func (a *Agent) Watchers() []watcher.Status { return a.factory.Watchers() }
-
-// Run runs the agent until ctx ends and returns when everything it started has ended.
-func (a *Agent) Run(ctx context.Context) error {
-	// Events of the last steps are still written after the rest has ended.
-	eventsCtx, endEvents := context.WithCancel(context.WithoutCancel(ctx))
-	var recorder errgroup.Group
-	recorder.Go(func() error { return a.events.Run(eventsCtx) })
-	defer func() {
-		endEvents()
-		if err := recorder.Wait(); err != nil {
-			a.cfg.Logger.Error("recording events failed", "err", err)
-		}
-	}()
-
-	// This precedes the first pod, since no pod starts on a runtime that is not ready.
-	a.checkRuntime(ctx)
-	group, ctx := errgroup.WithContext(ctx)
-	changes := make(chan syncloop.Change)
-	registration, err := informer.ForView[*corev1.Pod](a.factory, informer.View{Scope: a.cfg.NodeName}).
-		AddEventHandler(syncloop.Handler(ctx, changes))
-	if err != nil {
-		return fmt.Errorf("following the node's pods: %w", err)
-	}
-	a.mu.Lock()
-	a.synced = registration
-	a.mu.Unlock()
-	loop := syncloop.New(syncloop.Config{
-		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
-		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls,
-		Reject: a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
-	})
-	group.Go(func() error { return a.watchRuntime(ctx) })
-	group.Go(func() error { return a.pleg.Run(ctx) })
-	group.Go(func() error { return a.status.Run(ctx) })
-	group.Go(func() error { return a.prober.Run(ctx) })
-	group.Go(func() error { return a.workers.Run(ctx) })
-	group.Go(func() error { return loop.Run(ctx) })
-	group.Go(func() error { return a.node.Run(ctx) })
-	group.Go(func() error { return a.logs.Run(ctx) })
-	group.Go(func() error { return a.factory.Run(ctx) })
-	if a.cfg.ServeLogs != nil {
-		server := logs.New(logs.Config{Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason})
-		group.Go(func() error { return a.cfg.ServeLogs(ctx, server.Handle) })
-	}
-	err = group.Wait()
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
 
 // watchRuntime refreshes the runtime's readiness every statusPeriod until ctx ends.
 func (a *Agent) watchRuntime(ctx context.Context) error {

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/lifecycle"
+	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
+)
+
+// Run runs the agent until ctx ends and returns when everything it started has ended.
+func (a *Agent) Run(ctx context.Context) error {
+	return lifecycle.Run(ctx, a.cfg.Logger,
+		// Events of the last steps are still written after the rest has ended.
+		lifecycle.Stage{Name: "events", Run: a.events.Run},
+		// No pod starts before the runtime is known to be ready.
+		lifecycle.Stage{Name: "runtime check", Start: func(ctx context.Context) error { a.checkRuntime(ctx); return nil }, Run: a.watchRuntime},
+		lifecycle.Stage{Name: "pods", Run: a.run},
+	)
+}
+
+// run follows the node's pods and runs them until ctx ends.
+func (a *Agent) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	changes := make(chan syncloop.Change)
+	registration, err := informer.ForView[*corev1.Pod](a.factory, informer.View{Scope: a.cfg.NodeName}).
+		AddEventHandler(syncloop.Handler(ctx, changes))
+	if err != nil {
+		return fmt.Errorf("following the node's pods: %w", err)
+	}
+	a.mu.Lock()
+	a.synced = registration
+	a.mu.Unlock()
+	loop := syncloop.New(syncloop.Config{
+		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
+		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls,
+		Reject: a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
+	})
+	group.Go(func() error { return a.pleg.Run(ctx) })
+	group.Go(func() error { return a.status.Run(ctx) })
+	group.Go(func() error { return a.prober.Run(ctx) })
+	group.Go(func() error { return a.workers.Run(ctx) })
+	group.Go(func() error { return loop.Run(ctx) })
+	group.Go(func() error { return a.node.Run(ctx) })
+	group.Go(func() error { return a.logs.Run(ctx) })
+	group.Go(func() error { return a.factory.Run(ctx) })
+	if a.cfg.ServeLogs != nil {
+		server := logs.New(logs.Config{Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason})
+		group.Go(func() error { return a.cfg.ServeLogs(ctx, server.Handle) })
+	}
+	return group.Wait()
+}

@@ -20,12 +20,12 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/garboard/garboard/libs/logid"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/impersonation"
+	"github.com/garboard/garboard/services/apiserver/internal/http/logid"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/garboard/garboard/libs/logid"
+	"github.com/garboard/garboard/services/apiserver/internal/http/logid"
 )
 
 // TestLogLines: every log line about a request has the ID that the client gets, and at debug level

@@ -15,11 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/logid"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
 	"github.com/garboard/garboard/services/apiserver/internal/http/filters"
+	"github.com/garboard/garboard/services/apiserver/internal/http/logid"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 

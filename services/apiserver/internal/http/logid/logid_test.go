@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/garboard/garboard/libs/logid"
+	"github.com/garboard/garboard/services/apiserver/internal/http/logid"
 )
 
 func TestHandler(t *testing.T) {

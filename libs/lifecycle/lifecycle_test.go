@@ -194,11 +194,11 @@ func errorText(err error) string {
 func TestErrorsAreJoined(t *testing.T) {
 	second := errors.New("disk full")
 	_, _, err := run(t, time.Minute, func(s *lifecycle.Stage) {
-		s.Run = after(time.Second, errBroken)
-		s.Ready = func(ctx context.Context) error { <-ctx.Done(); return errBroken }
+		s.Ready = after(time.Second, errBroken)
+		s.Run = func(ctx context.Context) error { <-ctx.Done(); return errBroken }
 		s.End = func(context.Context) error { return second }
 	})
-	if text := errorText(err); text != "m: port taken\nending m: disk full" {
+	if text := errorText(err); text != "waiting until m is ready: port taken\nending m: disk full" {
 		t.Errorf("got %q", text)
 	}
 }

@@ -91,7 +91,7 @@ func (l *life) failed(doing string, err error) {
 
 // running is a started stage.
 type running struct {
-	Stage
+	stage  Stage
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
 }
@@ -110,7 +110,7 @@ func (l *life) start(ctx, whole context.Context, stage Stage) *running {
 		return nil
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(whole))
-	r := &running{Stage: stage, cancel: cancel, done: make(chan struct{})}
+	r := &running{stage: stage, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		l.run(life, stage)
@@ -158,13 +158,13 @@ var errEnded = errors.New("ended unexpectedly")
 // end ends a stage, and returns when it has ended.
 func (l *life) end(whole context.Context, r *running) {
 	began := time.Now()
-	defer l.nag("a stage has not ended yet", r.Name, began)()
-	if err := call(whole, r.End); err != nil && !errors.Is(err, context.Canceled) {
-		l.failed("ending "+r.Name, err)
+	defer l.nag("a stage has not ended yet", r.stage.Name, began)()
+	if err := call(whole, r.stage.End); err != nil && !errors.Is(err, context.Canceled) {
+		l.failed("ending "+r.stage.Name, err)
 	}
 	r.cancel()
 	<-r.done
-	l.log.Info("a stage has ended", "stage", r.Name, "took", since(began))
+	l.log.Info("a stage has ended", "stage", r.stage.Name, "took", since(began))
 }
 
 // nag logs regularly that a stage takes long, until stop is called.

@@ -93,7 +93,8 @@ func (s *Shell) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	api, end, err := client.Connect(context.WithoutCancel(ctx), client.As(s.cfg.API, s.role.Component), scheme.New(), s.cfg.Transport, conn, s.cfg.Logger)
+	config := client.As(s.cfg.API, s.role.Component)
+	api, end, err := client.Connect(context.WithoutCancel(ctx), config, scheme.New(), s.cfg.Transport, conn, s.cfg.Logger)
 	if err != nil {
 		conn.Close()
 		return err
@@ -165,7 +166,8 @@ func (s *Shell) Conn() *bus.Conn {
 func (s *Shell) NewInformers() *informer.Factory {
 	cfg := s.config()
 	return informer.NewFactory(informer.FactoryConfig{
-		Source: s.Source(), Table: s.Client().Table(), Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace, Service: s.role.Name,
+		Source: s.Source(), Table: s.Client().Table(), Service: s.role.Name,
+		Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace,
 	})
 }
 
@@ -179,7 +181,9 @@ func (s *Shell) Follow(informers Informers) {
 // Lead calls lead each time the replica becomes the leader by a Lease in kube-system, as
 // election.Run does, until ctx ends. It leads only once the informers contain what the previous
 // leader wrote.
-func (s *Shell) Lead(ctx context.Context, lease string, timing election.Timing, informers *informer.Factory, lead func(context.Context) error) error {
+func (s *Shell) Lead(
+	ctx context.Context, lease string, timing election.Timing, informers *informer.Factory, lead func(context.Context) error,
+) error {
 	cfg := s.config()
 	return election.Run(ctx, election.Config{
 		Client: s.Client(), Namespace: metav1.NamespaceSystem, Name: lease, Identity: cfg.Identity, Timing: timing,

@@ -19,7 +19,10 @@ func (a *Agent) Run(ctx context.Context) error {
 		// Events of the last steps are still written after the rest has ended.
 		lifecycle.Stage{Name: "events", Run: a.events.Run},
 		// No pod starts before the runtime is known to be ready.
-		lifecycle.Stage{Name: "runtime check", Start: func(ctx context.Context) error { a.checkRuntime(ctx); return nil }, Run: a.watchRuntime},
+		lifecycle.Stage{Name: "runtime check", Start: func(ctx context.Context) error {
+			a.checkRuntime(ctx)
+			return nil
+		}, Run: a.watchRuntime},
 		lifecycle.Stage{Name: "pods", Run: a.run},
 	)
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/garboard/garboard/cmd/garboard/internal/secrets"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/libs/pki/deployment"
-	"github.com/garboard/garboard/libs/pki/secrets"
 	"github.com/garboard/garboard/libs/scheme"
 )
 

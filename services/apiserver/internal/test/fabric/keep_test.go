@@ -18,6 +18,8 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/informer/persist"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
@@ -68,7 +70,7 @@ func TestResumeFromAFile(t *testing.T) {
 		if err := pods.WaitForRevision(ctx, revision); err != nil {
 			t.Fatal(err)
 		}
-		want := held(wanted(at(t, s, podKind, revision), func(*corev1.Pod) bool { return true }))
+		want := held(at(t, s, revision))
 		if got := held(pods.Indexer().List()); !maps.Equal(got, want) {
 			t.Errorf("the informer holds\n%v, etcd\n%v", got, want)
 		}
@@ -117,4 +119,22 @@ func TestResumeFromAFile(t *testing.T) {
 		churn(t, s, random, 20)
 		exact(pods)
 	})
+}
+
+// at returns the pods that etcd held at a revision.
+func at(t *testing.T, s *store.Store, revision int64) []scheme.Object {
+	t.Helper()
+	page, err := s.List(t.Context(), podKind, store.ListOptions{Revision: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Objects
+}
+
+func held[T scheme.Object](objects []T) map[string]string {
+	found := map[string]string{}
+	for _, obj := range objects {
+		found[obj.GetNamespace()+"/"+obj.GetName()] = string(obj.GetUID()) + "@" + obj.GetResourceVersion()
+	}
+	return found
 }

@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/cmd/garboard/internal/secrets"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/pki"
 	"github.com/garboard/garboard/libs/pki/deployment"
-	"github.com/garboard/garboard/libs/pki/secrets"
 	"github.com/garboard/garboard/libs/scheme"
 )
 

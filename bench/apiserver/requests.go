@@ -105,7 +105,9 @@ func update(ctx context.Context, client *rest.RESTClient, n int) error {
 	pod := sample.Pod(namespace, podName(n), n)
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodPending, Message: strconv.FormatInt(time.Now().UnixNano(), 10),
-		Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Bench", LastTransitionTime: metav1.Now()}},
+		Conditions: []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Bench", LastTransitionTime: metav1.Now(),
+		}},
 	}
 	return client.Put().Namespace(namespace).Resource("pods").Name(podName(n)).SubResource("status").Body(pod).Do(ctx).Error()
 }

@@ -62,14 +62,18 @@ func (w *world) newFullPath(ctx context.Context) (path *fullPath, err error) {
 	}
 	logger := slog.New(slog.DiscardHandler)
 	pods := informer.NewSharedInformer[*corev1.Pod](informer.Config{
-		Source: fabricsource.New(fabricsource.Config{Conn: p.conns[1], Table: w.bench.table, Client: lister, Logger: logger}), Table: w.bench.table, Logger: logger,
+		Source: fabricsource.New(fabricsource.Config{Conn: p.conns[1], Table: w.bench.table, Client: lister, Logger: logger}),
+		Table:  w.bench.table, Logger: logger,
 	}, informer.View{})
 	note := func(pod *corev1.Pod) {
 		if revision, err := strconv.ParseInt(pod.ResourceVersion, 10, 64); err == nil {
 			p.handled.note(revision)
 		}
 	}
-	if _, err := pods.AddEventHandler(informer.ResourceEventHandlerFuncs[*corev1.Pod]{AddFunc: func(pod *corev1.Pod, _ bool) { note(pod) }, UpdateFunc: func(_, pod *corev1.Pod) { note(pod) }}); err != nil {
+	if _, err := pods.AddEventHandler(informer.ResourceEventHandlerFuncs[*corev1.Pod]{
+		AddFunc:    func(pod *corev1.Pod, _ bool) { note(pod) },
+		UpdateFunc: func(_, pod *corev1.Pod) { note(pod) },
+	}); err != nil {
 		return p, err
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -67,7 +67,8 @@ func (b *bench) newWorld(ctx context.Context, nats int, flags ...string) (w *wor
 	if err != nil {
 		return nil, err
 	}
-	_, err = client.Of[*corev1.Namespace](api).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	_, err = client.Of[*corev1.Namespace](api).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{})
 	return w, err
 }
 

@@ -133,7 +133,8 @@ func (c *Conn) Subscribe(ctx context.Context, subject string, handler func(Messa
 }
 
 // QueueSubscribe is Subscribe for a queue group: one member receives each message.
-func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handler func(Message), opts ...SubscribeOption) (*Subscription, error) {
+func (c *Conn) QueueSubscribe(ctx context.Context, subject, queue string, handler func(Message),
+	opts ...SubscribeOption) (*Subscription, error) {
 	s := c.newSubscription(handler, opts)
 	err := s.open(func() ([]*nats.Subscription, error) {
 		sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {

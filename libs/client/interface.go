@@ -124,7 +124,8 @@ func (r Resource[T]) Create(ctx context.Context, obj T, opts metav1.CreateOption
 
 // CreateSubresource posts body to a subresource of an object, for example a pod's binding or a
 // service account's token. It decodes the response into into, or discards it if into is nil.
-func (r Resource[T]) CreateSubresource(ctx context.Context, namespace, name, subresource string, body, into runtime.Object, opts metav1.CreateOptions) error {
+func (r Resource[T]) CreateSubresource(ctx context.Context, namespace, name, subresource string, body, into runtime.Object,
+	opts metav1.CreateOptions) error {
 	return r.client.Do(ctx, Call{
 		Verb: "create", Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,
 		Options: &opts, Body: body,
@@ -151,7 +152,8 @@ func (r Resource[T]) UpdateStatus(ctx context.Context, obj T, opts metav1.Update
 }
 
 // Patch changes an object or, with a subresource, the part that it covers.
-func (r Resource[T]) Patch(ctx context.Context, namespace, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresource string) (T, error) {
+func (r Resource[T]) Patch(ctx context.Context, namespace, name string, pt types.PatchType, data []byte,
+	opts metav1.PatchOptions, subresource string) (T, error) {
 	return r.do(ctx, Call{
 		Verb: "patch", Namespace: namespace, Name: name, Subresource: subresource, Options: &opts,
 		Patch: data, PatchType: pt,

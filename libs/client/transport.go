@@ -40,7 +40,8 @@ func (c Transport) Check() error {
 
 // Connect is New for a client with the transport by; HTTPS if it is empty. conn must outlive the
 // client and may be nil for HTTPS. The caller must call end to shut the client down.
-func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by Transport, conn *bus.Conn, log *slog.Logger) (api *HTTP, end func(), err error) {
+func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by Transport, conn *bus.Conn,
+	log *slog.Logger) (api *HTTP, end func(), err error) {
 	config, end, err = WithTransport(ctx, config, by, conn, log)
 	if err != nil {
 		return nil, nil, err
@@ -54,7 +55,8 @@ func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by T
 }
 
 // WithTransport returns config with its calls sent over the transport by. Any client may use it.
-func WithTransport(ctx context.Context, config *rest.Config, by Transport, conn *bus.Conn, log *slog.Logger) (carried *rest.Config, end func(), err error) {
+func WithTransport(ctx context.Context, config *rest.Config, by Transport, conn *bus.Conn,
+	log *slog.Logger) (carried *rest.Config, end func(), err error) {
 	if err := by.Check(); err != nil {
 		return nil, nil, err
 	}

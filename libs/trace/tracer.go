@@ -50,7 +50,8 @@ func (r *Recorder) To(tracer Tracer) *Recorder {
 }
 
 // Begin is Tracer.Begin; without a tracer it does nothing.
-func (r *Recorder) Begin(ctx context.Context, header string, believed bool, name string, attributes map[string]string) (context.Context, func(status int)) {
+func (r *Recorder) Begin(ctx context.Context, header string, believed bool, name string,
+	attributes map[string]string) (context.Context, func(status int)) {
 	if !r.Traced() {
 		return ctx, func(int) {}
 	}

@@ -56,7 +56,8 @@ func newStage(ctx context.Context, binaries plane.Binaries, dir string, nats int
 	}
 	var err error
 	s.plane, err = plane.Start(ctx, plane.Config{
-		Binaries: binaries, Dir: dir, NATS: nats, Apiservers: apiservers, Random: rand.New(rand.NewPCG(random.Uint64(), 3)), OnEvent: s.onEvent, NATSSettings: natsSettings,
+		Binaries: binaries, Dir: dir, NATS: nats, Apiservers: apiservers, Random: rand.New(rand.NewPCG(random.Uint64(), 3)),
+		OnEvent: s.onEvent, NATSSettings: natsSettings,
 	})
 	if err != nil {
 		return s, err

@@ -53,7 +53,8 @@ func faults() []fault {
 		)
 		if service != "gateway" {
 			all = append(all, fault{name: "cut " + service + " off", short: service == "controllers", single: store, happen: func(ctx context.Context, s *stage) error {
-				return during(ctx, func() error { return s.project.Disconnect(ctx, service, 1) }, func() error { return s.project.Connect(ctx, service, 1) })
+				return during(ctx, func() error { return s.project.Disconnect(ctx, service, 1) },
+					func() error { return s.project.Connect(ctx, service, 1) })
 			}})
 		}
 	}
@@ -71,7 +72,8 @@ func faults() []fault {
 		}},
 		fault{name: "cut etcd's leader off", ha: true, happen: func(ctx context.Context, s *stage) error {
 			return leader(ctx, s, etcdLeader, func(service string) error {
-				return during(ctx, func() error { return s.project.Disconnect(ctx, service, 1) }, func() error { return s.project.Connect(ctx, service, 1, "etcd") })
+				return during(ctx, func() error { return s.project.Disconnect(ctx, service, 1) },
+					func() error { return s.project.Connect(ctx, service, 1, "etcd") })
 			})
 		}},
 		fault{name: "kill -9 the log's leader in NATS", ha: true, short: true, happen: func(ctx context.Context, s *stage) error {
@@ -84,7 +86,8 @@ func faults() []fault {
 		}},
 		fault{name: "cut the log's leader in NATS off", ha: true, happen: func(ctx context.Context, s *stage) error {
 			return leader(ctx, s, natsLeader, func(service string) error {
-				return during(ctx, func() error { return s.project.Disconnect(ctx, service, 1) }, func() error { return s.project.Connect(ctx, service, 1, "nats") })
+				return during(ctx, func() error { return s.project.Disconnect(ctx, service, 1) },
+					func() error { return s.project.Connect(ctx, service, 1, "nats") })
 			})
 		}},
 		fault{name: "replace every image", once: true, happen: replaceImages},

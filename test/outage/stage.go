@@ -140,7 +140,9 @@ func (s *stage) users(ctx context.Context) error {
 	s.begin(ctx, "outage-1")
 	pinned := corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: fleet.Label, Operator: corev1.NodeSelectorOpDoesNotExist}}}},
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: fleet.Label, Operator: corev1.NodeSelectorOpDoesNotExist},
+			}}},
 		}}},
 		Containers: []corev1.Container{{Name: "main", Image: "nginx:1.14.2"}}, TerminationGracePeriodSeconds: new(int64),
 	}}
@@ -180,7 +182,8 @@ current-context: x
 	if err := os.WriteFile(bootstrap, []byte(text), 0o600); err != nil {
 		return err
 	}
-	nodes, err := fleet.New(fleet.Config{Nodes: s.nodes, Bootstrap: bootstrap, Server: s.config.Host, Bus: nats, Dir: filepath.Join(s.dir, "nodes"), Logger: log})
+	nodes, err := fleet.New(fleet.Config{Nodes: s.nodes, Bootstrap: bootstrap, Server: s.config.Host, Bus: nats,
+		Dir: filepath.Join(s.dir, "nodes"), Logger: log})
 	if err != nil {
 		return err
 	}
@@ -209,7 +212,8 @@ func (s *stage) token(ctx context.Context) (string, error) {
 
 func (s *stage) namespace(ctx context.Context, name string) error {
 	return until(ctx, recovery, func(ctx context.Context) error {
-		_, err := s.clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := s.clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}

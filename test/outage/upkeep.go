@@ -51,7 +51,8 @@ func fillQuota(ctx context.Context, s *stage) error {
 		if i > 2*etcdQuota/ballast {
 			return errors.New("etcd exceeds its quota")
 		}
-		_, full = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("ballast-", i), Labels: map[string]string{"ballast": "yes"}}, Data: data}, metav1.CreateOptions{})
+		about := metav1.ObjectMeta{Name: fmt.Sprint("ballast-", i), Labels: map[string]string{"ballast": "yes"}}
+		_, full = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: about, Data: data}, metav1.CreateOptions{})
 	}
 	if apierrors.ReasonForError(full) == metav1.StatusReasonUnknown || !strings.Contains(full.Error(), "space") {
 		return fmt.Errorf("a full etcd is reported as %w", full)

@@ -213,7 +213,8 @@ func (c *call) notify(what kind, number uint64) {
 	}
 	data := frame{kind: what, number: number}.appendTo(nil)
 	// Without cancellation: the apiserver must also hear that the request's context has ended.
-	if err := c.transport.conn.PublishRequest(context.WithoutCancel(c.request.Context()), server, c.transport.subject(c.number), data); err != nil {
+	ctx := context.WithoutCancel(c.request.Context())
+	if err := c.transport.conn.PublishRequest(ctx, server, c.transport.subject(c.number), data); err != nil {
 		c.transport.logger.Debug("could not reach the apiserver of a call", "err", err)
 	}
 }

@@ -113,7 +113,8 @@ func New(cfg Config) (*Adapter, error) {
 		if err != nil {
 			return nil, fmt.Errorf("adapting client-go: %w", err)
 		}
-		a.source = fabricsource.New(fabricsource.Config{Conn: cfg.Conn, Table: a.table, Client: over, Logger: a.logger, Registerer: cfg.Registerer})
+		a.source = fabricsource.New(fabricsource.Config{Conn: cfg.Conn, Table: a.table, Client: over, Logger: a.logger,
+			Registerer: cfg.Registerer})
 	}
 	return a, nil
 }

@@ -33,7 +33,8 @@ func EnqueueObject[T informer.Object](enqueue func(string), predicates ...Predic
 // EnqueueOwner returns a handler that enqueues the key of the object's controller, if the
 // controller is of kind owner, in the object's namespace. For an update it uses both the old and
 // the new state. Events that a predicate rejects are ignored.
-func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKind, predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
+func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKind,
+	predicates ...Predicate[T]) informer.ResourceEventHandler[T] {
 	return handler[T]{predicate: And(predicates...), enqueue: enqueue, keys: func(obj T) string {
 		ref := metav1.GetControllerOfNoCopy(obj)
 		if ref == nil || ref.Kind != owner.Kind {
@@ -56,7 +57,8 @@ func EnqueueOwner[T informer.Object](enqueue func(string), owner schema.GroupKin
 //	reconcile.ByPriority(controller, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Pod] {
 //		return reconcile.EnqueueObject[*corev1.Pod](enqueue)
 //	})
-func ByPriority[K comparable, T informer.Object](c *Controller[K], handler func(enqueue func(K)) informer.ResourceEventHandler[T]) informer.ResourceEventHandler[T] {
+func ByPriority[K comparable, T informer.Object](c *Controller[K],
+	handler func(enqueue func(K)) informer.ResourceEventHandler[T]) informer.ResourceEventHandler[T] {
 	return byPriority[T]{ResourceEventHandler: handler(c.Enqueue), low: handler(c.EnqueueLow)}
 }
 

@@ -14,7 +14,8 @@ func newQueue[K comparable](cfg Config[K]) (workqueue.TypedRateLimitingInterface
 		provider = QueueMetrics(cfg.Registerer)
 	}
 	if cfg.Priority {
-		queue := workqueue.NewTypedPriorityQueue(cfg.RateLimiter, workqueue.TypedPriorityQueueConfig[K]{Name: cfg.Name, MetricsProvider: provider})
+		queue := workqueue.NewTypedPriorityQueue(cfg.RateLimiter,
+			workqueue.TypedPriorityQueueConfig[K]{Name: cfg.Name, MetricsProvider: provider})
 		return queue, queue
 	}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(cfg.RateLimiter, workqueue.TypedRateLimitingQueueConfig[K]{

@@ -62,7 +62,8 @@ func (f *filler) authorities() (err error) {
 			return err
 		}
 		end := (*a.to).Certificate().NotAfter
-		if err := errors.Join(f.done(caDir, a.cert, outcome, end, pki.Public), f.done(caDir, a.key, outcome, time.Time{}, pki.Secret)); err != nil {
+		if err := errors.Join(f.done(caDir, a.cert, outcome, end, pki.Public),
+			f.done(caDir, a.key, outcome, time.Time{}, pki.Secret)); err != nil {
 			return err
 		}
 	}
@@ -171,7 +172,8 @@ func (f *filler) servers() error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(f.done(c.folder, cert, outcome, pair.Leaf.NotAfter, pki.Public), f.done(c.folder, key, outcome, time.Time{}, pki.Secret))
+		err = errors.Join(f.done(c.folder, cert, outcome, pair.Leaf.NotAfter, pki.Public),
+			f.done(c.folder, key, outcome, time.Time{}, pki.Secret))
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,8 @@ func (c Config) complete() (Config, error) {
 		c.AdminServer = DefaultAdminServer
 	}
 	for flag, server := range map[string]string{"--server": c.Server, "--admin-server": c.AdminServer} {
-		if parsed, err := url.Parse(server); err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
+		if parsed, err := url.Parse(server); err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" ||
+			parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
 			errs = append(errs, fmt.Errorf("%s %q: want https://HOST:PORT", flag, server))
 		}
 	}

@@ -145,13 +145,15 @@ func (t *Tracer) emit(hop trace.Hop) {
 	if hop.Detail != "" {
 		attributes = append(attributes, attribute.String("garboard.detail", hop.Detail))
 	}
-	_, made := t.tracer.Start(ctx, hop.Step+" "+hop.Resource, oteltrace.WithTimestamp(hop.Time.Add(-hop.Took)), oteltrace.WithAttributes(attributes...))
+	_, made := t.tracer.Start(ctx, hop.Step+" "+hop.Resource, oteltrace.WithTimestamp(hop.Time.Add(-hop.Took)),
+		oteltrace.WithAttributes(attributes...))
 	made.End(oteltrace.WithTimestamp(hop.Time))
 }
 
 // Begin starts the span of a request, which belongs to the trace in its header if the caller is
 // trusted (believed).
-func (t *Tracer) Begin(ctx context.Context, header string, believed bool, name string, attributes map[string]string) (context.Context, func(status int)) {
+func (t *Tracer) Begin(ctx context.Context, header string, believed bool, name string,
+	attributes map[string]string) (context.Context, func(status int)) {
 	options := []oteltrace.SpanStartOption{oteltrace.WithSpanKind(oteltrace.SpanKindServer)}
 	if from := parse(header); from.IsValid() {
 		if believed {

@@ -74,7 +74,8 @@ func (r *Recorder) watch(ctx context.Context, next *int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// etcd sends no progress to a watch that waits for a future revision.
-	responses := r.client.Watch(clientv3.WithRequireLeader(ctx), Root, clientv3.WithPrefix(), clientv3.WithRev(max(*next-1, 1)), clientv3.WithFragment(), clientv3.WithCreatedNotify())
+	responses := r.client.Watch(clientv3.WithRequireLeader(ctx), Root, clientv3.WithPrefix(), clientv3.WithRev(max(*next-1, 1)),
+		clientv3.WithFragment(), clientv3.WithCreatedNotify())
 	asked, since := 0, time.Now()
 	tick := time.NewTicker(progressPause)
 	defer tick.Stop()
@@ -118,7 +119,8 @@ func (r *Recorder) list(ctx context.Context, revision int64, next *int64) error 
 	if *next > 1 {
 		return &undecodable{fmt.Errorf("recording etcd: it was compacted at %d before %d was read", revision, *next)}
 	}
-	resp, err := r.client.Get(ctx, Root, clientv3.WithPrefix(), clientv3.WithRev(revision), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
+	resp, err := r.client.Get(ctx, Root, clientv3.WithPrefix(), clientv3.WithRev(revision),
+		clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortAscend))
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,8 @@ func (l *Load) rewrite(ctx context.Context, key string, change func(pod *corev1.
 	if err != nil {
 		return err
 	}
-	done, err := l.etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found.Kvs[0].ModRevision)).Then(clientv3.OpPut(key, string(data))).Commit()
+	done, err := l.etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found.Kvs[0].ModRevision)).
+		Then(clientv3.OpPut(key, string(data))).Commit()
 	if err == nil && !done.Succeeded {
 		err = errNothing
 	}

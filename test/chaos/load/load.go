@@ -67,7 +67,8 @@ func New(configs []*rest.Config, etcd *clientv3.Client, table *scheme.Table, see
 // Prepare creates the namespaces.
 func (l *Load) Prepare(ctx context.Context) error {
 	for i := range Namespaces {
-		_, err := client.Of[*corev1.Namespace](l.clients[0]).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{})
+		_, err := client.Of[*corev1.Namespace](l.clients[0]).Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating a namespace: %w", err)
 		}
@@ -166,9 +167,11 @@ func (l *Load) create(ctx context.Context, c client.Interface, kind int, in, nam
 	var err error
 	switch kind {
 	case 0:
-		_, err = client.Of[*corev1.ConfigMap](c).Create(ctx, &corev1.ConfigMap{ObjectMeta: about, Data: map[string]string{"key": strings.Repeat("v", 200)}}, metav1.CreateOptions{})
+		_, err = client.Of[*corev1.ConfigMap](c).Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: about, Data: map[string]string{"key": strings.Repeat("v", 200)}}, metav1.CreateOptions{})
 	case 1:
-		_, err = client.Of[*corev1.Secret](c).Create(ctx, &corev1.Secret{ObjectMeta: about, StringData: map[string]string{"key": "secret"}}, metav1.CreateOptions{})
+		_, err = client.Of[*corev1.Secret](c).Create(ctx,
+			&corev1.Secret{ObjectMeta: about, StringData: map[string]string{"key": "secret"}}, metav1.CreateOptions{})
 	default:
 		_, err = client.Of[*corev1.Pod](c).Create(ctx, pod(about, ""), metav1.CreateOptions{})
 	}
@@ -210,6 +213,8 @@ func (l *Load) remove(ctx context.Context, c client.Interface, kind int, in, nam
 
 // Bind binds a pod to a random node, as a scheduler does.
 func (l *Load) Bind(ctx context.Context, random *rand.Rand, in, name string) error {
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node(random.IntN(Nodes))}}
-	return client.Of[*corev1.Pod](l.clients[random.IntN(len(l.clients))]).CreateSubresource(ctx, in, name, "binding", binding, nil, metav1.CreateOptions{})
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		Target: corev1.ObjectReference{Kind: "Node", Name: node(random.IntN(Nodes))}}
+	return client.Of[*corev1.Pod](l.clients[random.IntN(len(l.clients))]).CreateSubresource(ctx, in, name, "binding", binding,
+		nil, metav1.CreateOptions{})
 }

@@ -42,7 +42,8 @@ func newEtcd(ctx context.Context, cfg Config) (*Etcd, error) {
 	// Outages of etcd are expected, so the client must not log them.
 	quiet, err := logutil.CreateDefaultZapLogger(logutil.ConvertToZapLevel("fatal"))
 	if err == nil {
-		e.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}, Logger: quiet, DialTimeout: etcdTimeout, DialKeepAliveTime: 5 * time.Second})
+		e.Client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}, Logger: quiet, DialTimeout: etcdTimeout,
+			DialKeepAliveTime: 5 * time.Second})
 	}
 	if err != nil {
 		e.process.Kill()

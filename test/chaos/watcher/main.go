@@ -106,7 +106,8 @@ func run(cfg config) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var sources []informer.Source
 	for i := range max(cfg.connections, 1) {
-		conn, err := bus.Connect(ctx, bus.Config{URLs: strings.Split(cfg.nats, ","), Name: fmt.Sprintf("%s-%d", cfg.process, i), Token: cfg.token, Logger: p.logger})
+		conn, err := bus.Connect(ctx, bus.Config{URLs: strings.Split(cfg.nats, ","), Name: fmt.Sprintf("%s-%d", cfg.process, i),
+			Token: cfg.token, Logger: p.logger})
 		if err != nil {
 			return err
 		}

@@ -161,7 +161,8 @@ func (i Image) layer() ([]byte, error) {
 		if err := folder("bin", 0o755); err != nil {
 			return nil, err
 		}
-		if err := add(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(link, "/"), Linkname: i.Path, Mode: 0o777}, nil); err != nil {
+		if err := add(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(link, "/"), Linkname: i.Path, Mode: 0o777},
+			nil); err != nil {
 			return nil, err
 		}
 	}

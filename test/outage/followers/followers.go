@@ -59,7 +59,8 @@ func New(config *rest.Config, busConfig bus.Config, log *slog.Logger) (*Follower
 	f := &Followers{
 		clients: clients, conn: conn, http: informers.NewSharedInformerFactory(clients, 0),
 		fabric: informer.NewFactory(informer.FactoryConfig{
-			Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: table, Client: api, Logger: log}), Table: table, Logger: log, Service: "followers",
+			Source: fabricsource.New(fabricsource.Config{Conn: conn, Table: table, Client: api, Logger: log}), Table: table,
+			Logger: log, Service: "followers",
 		}),
 	}
 	pods := func(ctx context.Context) (map[string]string, error) {

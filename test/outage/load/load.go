@@ -155,7 +155,9 @@ func (w *writer) write(parent context.Context) {
 		return
 	}
 	w.forget(i)
-	err := maps.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
+	err := maps.Delete(ctx, object.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion},
+	})
 	w.note(object.Name, ledger.Absent, err)
 }
 

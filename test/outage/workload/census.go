@@ -26,7 +26,9 @@ type census struct {
 }
 
 func newCensus() *census {
-	return &census{alive: map[types.UID]map[types.UID]bool{}, most: map[types.UID]int{}, asked: map[types.UID]int{}, names: map[types.UID]string{}}
+	return &census{
+		alive: map[types.UID]map[types.UID]bool{}, most: map[types.UID]int{}, asked: map[types.UID]int{}, names: map[types.UID]string{},
+	}
 }
 
 // follow counts until ctx ends.

@@ -105,7 +105,8 @@ func (w *Workload) change(ctx context.Context, i int) {
 }
 
 func (w *Workload) patch(ctx context.Context, i int, patch string) error {
-	_, err := w.cfg.Client.AppsV1().Deployments(w.cfg.Namespace).Patch(ctx, name(i), types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := w.cfg.Client.AppsV1().Deployments(w.cfg.Namespace).Patch(ctx, name(i), types.StrategicMergePatchType,
+		[]byte(patch), metav1.PatchOptions{})
 	return err
 }
 
@@ -172,7 +173,8 @@ func settled(deployments []appsv1.Deployment, sets []appsv1.ReplicaSet, pods []c
 	}
 	for _, d := range deployments {
 		s := d.Status
-		if want := *d.Spec.Replicas; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.Replicas != want || s.AvailableReplicas != want {
+		if want := *d.Spec.Replicas; s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.Replicas != want ||
+			s.AvailableReplicas != want {
 			faults = append(faults, fmt.Errorf("deployment %s has %d pods, %d of the newest template, %d available; want %d", d.Name, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas, want))
 		}
 	}

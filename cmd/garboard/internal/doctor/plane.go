@@ -130,7 +130,8 @@ func checkEtcd(l list, e report.Etcd) {
 		}
 		checkQuota(l, name, m)
 	}
-	if e.Fault == "" && leaders == 0 && !slices.ContainsFunc(e.Members, func(m report.Member) bool { return m.Endpoint == "" || m.Fault != "" }) {
+	if e.Fault == "" && leaders == 0 && !slices.ContainsFunc(e.Members,
+		func(m report.Member) bool { return m.Endpoint == "" || m.Fault != "" }) {
 		l.add(Fail, "leader", "no member reports that it leads", "Wait for the election; if it does not complete, check the network between the members.")
 	}
 	for _, a := range e.Alarms {

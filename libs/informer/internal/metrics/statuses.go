@@ -114,7 +114,8 @@ func (s *Statuses) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	count := map[*prometheus.Desc]int{
-		objectsDesc: 2, revisionDesc: 2, silentDesc: 2, pendingDesc: 3, lagRevisionsDesc: 3, lagSecondsDesc: 3, queuedDesc: 4, storeVersionDesc: 4,
+		objectsDesc: 2, revisionDesc: 2, silentDesc: 2, pendingDesc: 3, lagRevisionsDesc: 3, lagSecondsDesc: 3, queuedDesc: 4,
+		storeVersionDesc: 4,
 	}
 	for key, value := range values {
 		to <- prometheus.MustNewConstMetric(key.desc, prometheus.GaugeValue, value, key.labels[:count[key.desc]]...)

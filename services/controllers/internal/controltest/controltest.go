@@ -149,7 +149,8 @@ func SetStatus[T scheme.Object](p *Plane, namespace, name string, change func(T)
 	return write(p, namespace, name, change, client.Of[T](p.Client).UpdateStatus)
 }
 
-func write[T scheme.Object](p *Plane, namespace, name string, change func(T), update func(context.Context, T, metav1.UpdateOptions) (T, error)) T {
+func write[T scheme.Object](p *Plane, namespace, name string, change func(T),
+	update func(context.Context, T, metav1.UpdateOptions) (T, error)) T {
 	p.t.Helper()
 	for {
 		obj := Get[T](p, namespace, name)

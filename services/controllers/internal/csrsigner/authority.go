@@ -104,7 +104,8 @@ func certificates(text []byte) (n int) {
 // sign returns the certificate (DER) for a request. It has the subject and the names in the
 // request, the usages of the API object and a random serial number. It has no extensions of the
 // request's own, and is never a CA certificate.
-func (a *Authority) sign(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage, life time.Duration, now time.Time) ([]byte, error) {
+func (a *Authority) sign(request *x509.CertificateRequest, usages []certificatesv1.KeyUsage, life time.Duration,
+	now time.Time) ([]byte, error) {
 	ca, signer, err := a.current()
 	if err != nil {
 		return nil, err

@@ -21,7 +21,8 @@ import (
 
 // expectedPods returns how many pods a budget expects and how many of them must be healthy.
 // unmanaged names the pods that have no controller, whose expected number is unknown.
-func (r *run) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (expected, desired int32, unmanaged []string, err error) {
+func (r *run) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (
+	expected, desired int32, unmanaged []string, err error) {
 	switch most, least := budget.Spec.MaxUnavailable, budget.Spec.MinAvailable; {
 	case most != nil:
 		if expected, unmanaged, err = r.scaleOf(ctx, pods); err != nil {
@@ -127,7 +128,8 @@ func replicas(n *int32) int32 {
 }
 
 // readScale reads the scale subresource of the object that ref names from the API.
-func (r *run) readScale(ctx context.Context, ref *metav1.OwnerReference, version schema.GroupVersion, namespace string) (types.UID, int32, error) {
+func (r *run) readScale(ctx context.Context, ref *metav1.OwnerReference, version schema.GroupVersion,
+	namespace string) (types.UID, int32, error) {
 	kind := r.cfg.Client.Table().Kind(version.WithKind(ref.Kind))
 	if kind == nil {
 		return "", 0, &apimeta.NoKindMatchError{

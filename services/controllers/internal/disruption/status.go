@@ -14,7 +14,8 @@ import (
 )
 
 // newStatus returns a budget's status for the given counts.
-func newStatus(budget *policyv1.PodDisruptionBudget, healthy, desired, expected int32, disrupted map[string]metav1.Time) policyv1.PodDisruptionBudgetStatus {
+func newStatus(budget *policyv1.PodDisruptionBudget, healthy, desired, expected int32,
+	disrupted map[string]metav1.Time) policyv1.PodDisruptionBudgetStatus {
 	allowed := max(healthy-desired, 0)
 	if expected <= 0 {
 		// A budget without pods must be safe when its first pods come.
@@ -63,7 +64,8 @@ func countHealthy(pods []*corev1.Pod, disrupted map[string]metav1.Time, now time
 
 // disruptedPods returns the evicted pods of a budget whose deletion is not visible yet. recheck is
 // the wait until the first of them counts again; 0 if there is none.
-func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (map[string]metav1.Time, time.Duration) {
+func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (
+	map[string]metav1.Time, time.Duration) {
 	var waiting map[string]metav1.Time
 	var recheck time.Duration
 	for _, pod := range pods {

@@ -108,7 +108,8 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 	}
 	// A node that reports sets its pods' readiness itself; for such a node only the transition
 	// counts.
-	if status == corev1.ConditionUnknown && condition(node, corev1.NodeReady) != nil || before == corev1.ConditionTrue && status != corev1.ConditionTrue {
+	if status == corev1.ConditionUnknown && condition(node, corev1.NodeReady) != nil ||
+		before == corev1.ConditionTrue && status != corev1.ConditionTrue {
 		if err := r.markPodsNotReady(ctx, node.Name); err != nil {
 			r.setReady(key, before)
 			return reconcile.Result{}, err

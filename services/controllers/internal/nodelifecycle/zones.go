@@ -47,7 +47,9 @@ type member struct {
 }
 
 func newZones() *zones {
-	return &zones{nodes: map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}, admitted: map[string]bool{}}
+	return &zones{
+		nodes: map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}, admitted: map[string]bool{},
+	}
 }
 
 func zoneOf(node *corev1.Node) string {

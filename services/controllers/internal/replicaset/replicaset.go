@@ -129,7 +129,8 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 
 // claim returns the active and the terminating pods of a ReplicaSet, after adopting and releasing
 // as needed.
-func (r *run) claim(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.Selector, candidates []*corev1.Pod) (active, terminating []*corev1.Pod, err error) {
+func (r *run) claim(ctx context.Context, rs *appsv1.ReplicaSet, selector labels.Selector, candidates []*corev1.Pod) (
+	active, terminating []*corev1.Pod, err error) {
 	var living []*corev1.Pod
 	for _, pod := range candidates {
 		switch {

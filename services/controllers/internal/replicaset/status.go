@@ -15,7 +15,8 @@ import (
 
 // newStatus computes a ReplicaSet's status, and returns after how long the next ready pod becomes
 // available; 0 if no pod will by time alone.
-func newStatus(rs *appsv1.ReplicaSet, active, terminating []*corev1.Pod, manageErr error, now time.Time) (appsv1.ReplicaSetStatus, time.Duration) {
+func newStatus(rs *appsv1.ReplicaSet, active, terminating []*corev1.Pod, manageErr error,
+	now time.Time) (appsv1.ReplicaSetStatus, time.Duration) {
 	status := *rs.Status.DeepCopy()
 	template := labels.Set(rs.Spec.Template.Labels).AsSelectorPreValidated()
 	minReady := time.Duration(rs.Spec.MinReadySeconds) * time.Second

@@ -85,7 +85,8 @@ func (l *ledger) needs(objects []object) int64 {
 // how much the quota's usage must exceed that total, to cover charges for objects that may still
 // come. The quota shows everything that was charged up to the revision shown. settled says that the
 // count shows everything written up to now; only then are old charges dropped.
-func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, shown int64, now time.Time, settled bool) corev1.ResourceList {
+func (l *ledger) balance(used, counted corev1.ResourceList, objects []object, shown int64, now time.Time,
+	settled bool) corev1.ResourceList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {

@@ -66,9 +66,10 @@ func (c *Controller) Run(ctx context.Context) error {
 			queue.Enqueue(m.Namespace)
 		}
 	}
-	err := control.Handle(&handlers, c.namespaces, reconcile.ByPriority(queue, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Namespace] {
-		return reconcile.EnqueueObject[*corev1.Namespace](enqueue)
-	}))
+	err := control.Handle(&handlers, c.namespaces, reconcile.ByPriority(queue,
+		func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Namespace] {
+			return reconcile.EnqueueObject[*corev1.Namespace](enqueue)
+		}))
 	if err == nil {
 		err = control.Handle(&handlers, c.configMaps, informer.ResourceEventHandlerFuncs[*corev1.ConfigMap]{
 			UpdateFunc: func(_, m *corev1.ConfigMap) { ours(m) },

@@ -46,9 +46,10 @@ func (c *Controller) Run(ctx context.Context) error {
 		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
-	err := control.Handle(&handlers, c.namespaces, reconcile.ByPriority(queue, func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Namespace] {
-		return reconcile.EnqueueObject[*corev1.Namespace](enqueue)
-	}))
+	err := control.Handle(&handlers, c.namespaces, reconcile.ByPriority(queue,
+		func(enqueue func(string)) informer.ResourceEventHandler[*corev1.Namespace] {
+			return reconcile.EnqueueObject[*corev1.Namespace](enqueue)
+		}))
 	if err == nil {
 		err = control.Handle(&handlers, c.accounts, informer.ResourceEventHandlerFuncs[*corev1.ServiceAccount]{
 			DeleteFunc: func(gone informer.DeletedObject[*corev1.ServiceAccount]) {

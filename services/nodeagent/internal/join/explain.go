@@ -139,7 +139,9 @@ func (c *caller) askTime(ctx context.Context) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+	}
 	sent := time.Now()
 	answer, err := transport.RoundTrip(request)
 	if err != nil {

@@ -37,7 +37,8 @@ func (n *Node) renew(ctx context.Context) {
 }
 
 // renewOnce writes the Lease, based on the version last seen.
-func (n *Node) renewOnce(ctx context.Context, leases client.Resource[*coordinationv1.Lease], held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (n *Node) renewOnce(ctx context.Context, leases client.Resource[*coordinationv1.Lease],
+	held *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	var err error
 	if held == nil {
 		held, err = leases.Get(ctx, corev1.NamespaceNodeLease, n.cfg.Name, metav1.GetOptions{})

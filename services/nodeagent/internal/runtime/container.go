@@ -74,7 +74,8 @@ func (c *Client) ReopenLog(ctx context.Context, id string) error {
 // ExecSync runs a command in a running container and waits at most timeout for it (0: limited only
 // by ctx); on expiry the error is ErrTimeout. A command that ran and failed is not an error: see
 // exitCode. The runtime truncates stdout and stderr at 16 MiB each.
-func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error) {
+func (c *Client) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (
+	stdout, stderr []byte, exitCode int32, err error) {
 	if timeout > 0 {
 		// The runtime should end the command itself; this is for a runtime that does not.
 		var cancel context.CancelFunc
@@ -119,7 +120,8 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	containers := make([]Container, 0, len(answer.GetContainers()))
 	for _, item := range answer.GetContainers() {
 		record, ok := c.containerRecord(item.GetId())
-		if !ok || record.state != item.GetState() || record.state == cri.ContainerState_CONTAINER_UNKNOWN || mayHaveRunOutOfMemory(&record.container) {
+		if !ok || record.state != item.GetState() || record.state == cri.ContainerState_CONTAINER_UNKNOWN ||
+			mayHaveRunOutOfMemory(&record.container) {
 			read, err := c.Container(ctx, item.GetId())
 			if isNotFound(err) {
 				continue // removed since it was listed

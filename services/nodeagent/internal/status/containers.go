@@ -78,7 +78,8 @@ func (in *Input) containerStatus(c *corev1.Container, old *corev1.ContainerStatu
 }
 
 // exited fills in the status of a container that ended: terminated, or waiting for a restart.
-func (in *Input) exited(c *corev1.Container, s *corev1.ContainerStatus, present *runtime.Container, old *corev1.ContainerStatus, init bool) {
+func (in *Input) exited(c *corev1.Container, s *corev1.ContainerStatus, present *runtime.Container,
+	old *corev1.ContainerStatus, init bool) {
 	ended := in.terminated(present, old)
 	s.Ready = init && !isSidecar(c) && present.ExitCode == 0
 	if reason, ok := in.Waiting(c.Name); ok && !in.Ended && in.restarts(c, present, init) {

@@ -114,7 +114,8 @@ func (l *Loop) Run(ctx context.Context) error {
 }
 
 // listen adds a handler, and returns the function that removes it.
-func listen[T informer.Object](i informer.SharedInformer[T], handler informer.ResourceEventHandler[T]) (synced informer.DoneChecker, remove func(), err error) {
+func listen[T informer.Object](i informer.SharedInformer[T],
+	handler informer.ResourceEventHandler[T]) (synced informer.DoneChecker, remove func(), err error) {
 	registration, err := i.AddEventHandler(handler)
 	if err != nil {
 		return nil, nil, err

@@ -132,7 +132,7 @@ func (ws *Workers) done(ctx context.Context, w *worker, s step, outcome Outcome,
 		return false
 	case s.phase == syncing && outcome.Terminal && w.phase == syncing:
 		w.phase, w.grace, w.kill = terminating, graceOf(w.pod, outcome.Kill), outcome.Kill
-	case s.phase == terminating && s.orphan:
+	case s.phase == terminating && w.orphan:
 		w.phase = finished
 		return true
 	case s.phase == terminating:

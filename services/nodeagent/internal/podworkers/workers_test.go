@@ -88,7 +88,10 @@ func deleted(revision string, grace int64) *corev1.Pod {
 }
 
 // run tests workers in a synctest bubble.
-func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) {
+func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) { runWith(t, s, s, test) }
+
+// runWith is run with workers that use another Syncer around s.
+func runWith(t *testing.T, s *syncer, used podworkers.Syncer, test func(ws *podworkers.Workers)) {
 	synctest.Test(t, func(t *testing.T) {
 		if s.sync == nil {
 			s.sync = func(context.Context) (podworkers.Outcome, error) {
@@ -96,7 +99,7 @@ func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) {
 				return podworkers.Outcome{}, nil
 			}
 		}
-		ws := podworkers.New(podworkers.Config{Syncer: s, Cache: cache{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ws := podworkers.New(podworkers.Config{Syncer: used, Cache: cache{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- ws.Run(ctx) }()

@@ -25,6 +25,9 @@ const ConditionSupported corev1.PodConditionType = "garboard.io/SpecSupported"
 
 const reasonUnsupported = "UnsupportedField"
 
+// mountRetry is the delay before another attempt to create the volumes of a pod that waits for them.
+const mountRetry = 2 * time.Second
+
 // Sync moves a living pod closer to its wanted state.
 func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
 	ctx = objectcache.For(ctx, pod)
@@ -117,14 +120,18 @@ func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.
 	if len(faults) > 0 && actions.CreateSandbox {
 		actions.CreateSandbox, actions.StartInit, actions.Start = false, nil, nil
 	}
+	waits := len(faults) > 0 && len(state.Running()) == 0
 	if actions.Nothing() {
-		if len(faults) > 0 && len(state.Running()) == 0 {
-			return podworkers.Outcome{RetryAfter: 2 * time.Second}, errors.Join(faults...)
+		if waits {
+			return podworkers.Outcome{RetryAfter: mountRetry}, errors.Join(faults...)
 		}
 		return podworkers.Outcome{}, nil
 	}
 	defer l.cfg.Changed()
 	outcome, err := l.act(ctx, pod, state, actions, paths)
+	if waits && err == nil {
+		outcome.RetryAfter = mountRetry
+	}
 	return outcome, errors.Join(append(faults, err)...)
 }
 

@@ -71,6 +71,7 @@ func TestNegotiate(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	a := newAnswerer()
+	// Each error becomes a Status, also for a client that wants a picture.
 	for name, c := range map[string]struct {
 		err    error
 		code   int
@@ -80,6 +81,10 @@ func TestErrors(t *testing.T) {
 		"a wrapped API error": {fmt.Errorf("reading: %w", apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New("x"))), 409, metav1.StatusReasonConflict},
 		"another error":       {errors.New("etcd is away"), 500, metav1.StatusReasonInternalError},
 		"a timeout":           {fmt.Errorf("reading: %w", context.DeadlineExceeded), 504, metav1.StatusReasonTimeout},
+		"a client that left":  {fmt.Errorf("reading: %w", context.Canceled), 500, metav1.StatusReasonServerTimeout},
+		"a status of its own": {&apierrors.StatusError{ErrStatus: metav1.Status{Reason: "Odd"}}, 500, "Odd"},
+		"a bad method":        {response.MethodNotAllowed(), 405, metav1.StatusReasonMethodNotAllowed},
+		"a bad body":          {response.UnsupportedMediaType([]string{"application/json"}), 415, metav1.StatusReasonUnsupportedMediaType},
 		"too many requests":   {response.TooManyRequests(7), 429, metav1.StatusReasonTooManyRequests},
 	} {
 		w := httptest.NewRecorder()

@@ -72,7 +72,9 @@ func (b *body) begin(large bool) {
 	b.begun = true
 	header := b.w.Header()
 	header.Set("Content-Type", b.contentType)
-	header.Set("Cache-Control", "no-cache, private")
+	if header.Get("Cache-Control") == "" { // A handler may have been stricter.
+		header.Set("Cache-Control", "no-cache, private")
+	}
 	header.Add("Vary", "Accept")
 	switch {
 	case large && acceptsGzip(b.r):

@@ -7,42 +7,60 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// TestWithoutATracer: every part of a service may trace, whether or not there is a tracer, or even
-// a recorder.
-func TestWithoutATracer(t *testing.T) {
-	object := trace.Ref{Resource: "pods", Namespace: "default", Name: "web"}
-	for name, r := range map[string]*trace.Recorder{"no recorder": nil, "no tracer": trace.NewRecorder(1)} {
-		r.Tell(func(note trace.Note) { t.Errorf("%s: %v was announced", name, note) })
-		ctx, end := r.Begin(t.Context(), "00-trace", true, "GET", nil)
-		end(200)
-		r.Writing(ctx, object)
-		r.Learn(trace.Note{Object: object.Digest(), Parent: "p"})
-		if r.Traced() || r.Parent(object) != "" || ctx != t.Context() || r.Continue(ctx, object) != ctx {
-			t.Errorf("%s: something is traced", name)
+// heard is a tracer that counts calls.
+type heard struct {
+	hops, written, learned int
+}
+
+func (h *heard) Hop(trace.Hop) { h.hops++ }
+func (h *heard) Begin(ctx context.Context, header string, _ bool, _ string, _ map[string]string) (context.Context, func(int)) {
+	return trace.WithHeader(ctx, header), func(int) {}
+}
+func (h *heard) Writing(context.Context, trace.Ref) (trace.Note, bool) {
+	h.written++
+	return trace.Note{}, true
+}
+func (h *heard) Continue(ctx context.Context, object trace.Ref) context.Context {
+	return trace.WithHeader(ctx, object.Name)
+}
+func (h *heard) Parent(object trace.Ref) string { return object.Name }
+func (h *heard) Learn(trace.Note)               { h.learned++ }
+
+func TestRecorderCallsItsTracer(t *testing.T) {
+	h := &heard{}
+	for _, r := range []*trace.Recorder{nil, trace.NewRecorder(1), trace.NewRecorder(1).To(h)} {
+		object := trace.Ref{Resource: "pods", Name: "p"}
+		r.Record(trace.Hop{})
+		told := 0
+		r.Writing(t.Context(), object)
+		r.Tell(func(trace.Note) { told++ })
+		r.Writing(t.Context(), object)
+		if (told == 1) != r.Traced() {
+			t.Errorf("notes were announced %d times", told)
 		}
+		r.Learn(trace.Note{})
+		ctx, end := r.Begin(t.Context(), "x", true, "request", nil)
+		end(200)
+		want := [3]string{}
+		if r.Traced() {
+			want = [3]string{"x", "p", "p"}
+		}
+		if got := [3]string{trace.HeaderOf(ctx), trace.HeaderOf(r.Continue(t.Context(), object)), r.Parent(object)}; got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if *h != (heard{hops: 1, written: 2, learned: 1}) {
+		t.Errorf("the tracer's calls are %+v", h)
 	}
 }
 
-// TestDigest: the digest of an object names it among all others, also among those whose names look
-// the same when they are put together.
 func TestDigest(t *testing.T) {
 	seen := map[string]trace.Ref{}
-	for _, ref := range []trace.Ref{
-		{}, {Resource: "pods", Name: "a"}, {Resource: "pods", Namespace: "a"}, {Resource: "podsa"}, {Resource: "pod", Name: "sa"},
-		{Resource: "pods", Namespace: "a", Name: "b"}, {Resource: "pods", Namespace: "ab"}, {Resource: "pods", Namespace: "b", Name: "a"},
-	} {
-		digest := ref.Digest()
-		if other, taken := seen[digest]; taken || len(digest) != 32 || digest != ref.Digest() {
-			t.Errorf("the digest of %v is %s, as that of %v", ref, digest, other)
+	for _, object := range []trace.Ref{{}, {Resource: "a", Namespace: "b", Name: "c"}, {Resource: "ab", Name: "c"}, {Namespace: "ab", Name: "c"}, {Resource: "a", Name: "bc"}} {
+		digest := object.Digest()
+		if other, there := seen[digest]; there || len(digest) != 32 {
+			t.Errorf("%+v and %+v have the digest %s", object, other, digest)
 		}
-		seen[digest] = ref
-	}
-	ctx, cancel := context.WithCancel(trace.WithHeader(t.Context(), "h"))
-	defer cancel()
-	if got := trace.HeaderOf(ctx); got != "h" {
-		t.Errorf("the header is %q", got)
-	}
-	if got := trace.HeaderOf(t.Context()); got != "" {
-		t.Errorf("without one the header is %q", got)
+		seen[digest] = object
 	}
 }

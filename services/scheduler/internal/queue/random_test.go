@@ -123,3 +123,35 @@ func TestNoPodIsLost(t *testing.T) {
 		})
 	}
 }
+
+// TestMoveBeforePop checks that a pod is not tried again for a change that it has seen, although
+// another pod, which is out for longer, has not.
+func TestMoveBeforePop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New()
+		ports := []placement.Filter{placement.NodePorts}
+		q.Set(pod("slow", 1), true)
+		slow := pop(t, q, "slow", 0)
+		q.Move(placement.NodePorts)
+		q.Set(pod("quick", 0), true)
+		q.Unschedulable(pop(t, q, "quick", 0), ports)
+		counts(t, q, queue.Counts{Unschedulable: 1})
+		q.Unschedulable(slow, ports)
+		counts(t, q, queue.Counts{BackingOff: 1, Unschedulable: 1})
+	})
+}
+
+// TestPopSleepsNoLongerThanALimit checks that a Pop that waits already returns a pod that is given
+// back as unschedulable meanwhile, when the longest wait has passed.
+func TestPopSleepsNoLongerThanALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New()
+		q.Set(pod("p", 0), true)
+		item := pop(t, q, "p", 0)
+		go func() {
+			<-time.After(time.Second)
+			q.Unschedulable(item, []placement.Filter{placement.NodePorts})
+		}()
+		pop(t, q, "p", 5*time.Minute+time.Second)
+	})
+}

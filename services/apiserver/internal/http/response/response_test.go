@@ -114,3 +114,17 @@ func FuzzNegotiate(f *testing.F) {
 		}
 	})
 }
+
+// TestCaching: what a handler says about caches is kept, and without a word no cache keeps it.
+func TestCaching(t *testing.T) {
+	for given, want := range map[string]string{"": "no-cache, private", "no-store": "no-store"} {
+		w := httptest.NewRecorder()
+		if given != "" {
+			w.Header().Set("Cache-Control", given)
+		}
+		newAnswerer().Bytes(w, request(""), http.StatusOK, "text/plain", []byte("x"))
+		if got := w.Header().Get("Cache-Control"); got != want || w.Body.String() != "x" {
+			t.Errorf("after %q it is %q, with the body %q", given, got, w.Body)
+		}
+	}
+}

@@ -49,6 +49,10 @@ type source struct {
 	// that ends with goleak's check.
 	constraint    string
 	verifiesLeaks bool
+	// wide are the lines that are longer than MaxColumns, and long the functions with more than
+	// MaxFunctionLines lines.
+	wide []int
+	long map[string]int
 }
 
 // Check applies all rules to the module rooted at root.
@@ -62,11 +66,15 @@ func Check(root string) ([]Violation, error) {
 		found = append(found, checkImports(s)...)
 		found = append(found, checkClientGo(s)...)
 		found = append(found, checkFile(s)...)
+		found = append(found, checkColumns(s)...)
+		found = append(found, checkFunctions(s)...)
 	}
 	found = append(found, checkSizes(sources)...)
 	found = append(found, checkPackages(sources)...)
 	found = append(found, checkContracts(sources)...)
 	found = append(found, checkLeaks(sources)...)
+	found = append(found, checkCallers(sources)...)
+	found = append(found, checkTested(sources)...)
 	sleeping, err := checkSleeps(root, sources)
 	if err != nil {
 		return nil, err
@@ -124,6 +132,7 @@ func readFile(name, rel string) (source, error) {
 		file: rel, dir: path.Dir(rel), test: strings.HasSuffix(rel, "_test.go"),
 		generated: ast.IsGenerated(file), lines: bytes.Count(data, []byte("\n")), pkg: file.Name.Name,
 		constraint: constraint(file), verifiesLeaks: verifiesLeaks(file),
+		wide: wideLines(data), long: functionLines(positions, file),
 	}
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)

@@ -123,6 +123,10 @@ func StaleExceptions(root string) ([]Violation, error) {
 	found = append(found, staleSizes(sources)...)
 	found = append(found, staleClientGo(sources)...)
 	found = append(found, staleLeaky(sources)...)
+	found = append(found, staleColumns(sources)...)
+	found = append(found, staleFunctions(sources)...)
+	found = append(found, staleCallers(sources)...)
+	found = append(found, staleTested(sources)...)
 	sleeping, err := staleSleepers(root, sources)
 	if err != nil {
 		return nil, err

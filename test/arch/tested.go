@@ -1,0 +1,104 @@
+package arch
+
+import "fmt"
+
+// A package with more than MinTestedLines lines has tests of its own, in its folder, with at least
+// one line for every LinesForTest of its lines. Generated files do not count.
+const (
+	MinTestedLines = 200
+	LinesForTest   = 2
+)
+
+// testedElsewhere maps the packages with fewer tests to the reason.
+var testedElsewhere = map[string]string{
+	"cmd/apiserver":                              isDoor,
+	"cmd/internal/flags":                         isDoor,
+	"compose/grafana/generate":                   isGenerator,
+	"helm/generate":                              isGenerator,
+	"libs/bus/bustest":                           isTestSupport,
+	"libs/bus/embedded":                          isTestSupport,
+	"libs/client/fake":                           isTestSupport,
+	"libs/informer/clientgo":                     isOwed,
+	"libs/informer/internal/cache":               "the tests of libs/informer and libs/informer/store compare it with client-go's store",
+	"libs/scheme":                                mostlyTable,
+	"services/apiserver/internal/kinds/columns":  movesWithTheCatalog,
+	"services/apiserver/internal/kinds/defaults": movesWithTheCatalog,
+	"services/apiserver/internal/kinds/strategy": movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/autoscaling": movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/cluster":     movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/devices":     movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/hooks":       movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/network":     movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/pod":         movesWithTheCatalog,
+	"services/apiserver/internal/kinds/validation/source":      movesWithTheCatalog,
+	"services/apiserver/internal/kinds/warnings":               movesWithTheCatalog,
+	"services/apiserver/internal/registry/allocate":            movesWithTheCatalog,
+	"services/apiserver/internal/registry/dualstack":           movesWithTheCatalog,
+	"services/apiserver/internal/registry/managedfields":       movesWithTheCatalog,
+	"services/apiserver/internal/storage/feed":                 movesWithTheCatalog,
+	"services/apiserver/internal/storage/store/etcdtest":       isTestSupport,
+	"services/apiserver/internal/upkeep/bootstraproles":        mostlyTable,
+	"services/controllers/internal/controltest":                isTestSupport,
+	"services/nodeagent":  isDoor,
+	"services/standalone": isDoor,
+}
+
+// The reasons that several packages share.
+const (
+	isDoor        = "a door: it wires rooms that have tests, and tests of the whole plane start it"
+	isTestSupport = "support for tests: every test that uses it tests it"
+	isGenerator   = "a generator: CI compares what it writes with the tree"
+	mostlyTable   = "most of it is a table, which the tests of its readers check"
+	// isOwed marks what is left to do; the list may only shrink.
+	isOwed = "tests of other packages reach it; those of its own are still to be written"
+)
+
+// checkTested finds packages with too few tests.
+func checkTested(sources []source) []Violation {
+	var found []Violation
+	for dir, lines := range untested(sources) {
+		if testedElsewhere[dir] == "" {
+			found = append(found, Violation{dir, fmt.Sprintf(
+				"has %d lines and %d of tests: a package tests its own logic, with half as many lines", lines.source, lines.test)})
+		}
+	}
+	return found
+}
+
+// staleTested returns the exceptions to checkTested that nothing needs.
+func staleTested(sources []source) []Violation {
+	without := untested(sources)
+	var found []Violation
+	for dir := range testedElsewhere {
+		if _, ok := without[dir]; !ok {
+			found = append(found, Violation{dir, "has enough tests: remove it from testedElsewhere"})
+		}
+	}
+	return found
+}
+
+type tested struct{ source, test int }
+
+// untested returns the packages of the product with too few tests. Below test, bench and tools,
+// packages serve tests and developers.
+func untested(sources []source) map[string]tested {
+	packages := map[string]tested{}
+	for _, s := range sources {
+		if s.generated || below(s.dir, "test") || below(s.dir, "bench") || below(s.dir, "tools") {
+			continue
+		}
+		lines := packages[s.dir]
+		if s.test {
+			lines.test += s.lines
+		} else {
+			lines.source += s.lines
+		}
+		packages[s.dir] = lines
+	}
+	for dir, lines := range packages {
+		if lines.source <= MinTestedLines || lines.test*LinesForTest >= lines.source {
+			delete(packages, dir)
+		}
+	}
+	return packages
+}

@@ -7,7 +7,7 @@ import (
 
 // testFolders maps folders of only tests that live elsewhere than others to the reason.
 var testFolders = map[string]string{
-	"libs/informer/workqueue/prioritytest": "controller-runtime sets client-go's metrics provider for the whole process; the queue's other tests set their own",
+	"libs/informer/workqueue/prioritytest": "controller-runtime sets client-go's metrics provider for its whole process",
 }
 
 // MisplacedTests returns the folders of only tests in places where readers look for code. Such tests

@@ -41,7 +41,8 @@ func drawSequence(width float64, statements []statement) (*picture, error) {
 	var lines []shape
 	for _, lane := range q.lanes {
 		x := lane.left + lane.width/2
-		lines = append(lines, shape{sortBy: x, text: fmt.Sprintf(`<path class="life" d="M%g %gV%g"/>`, x, lane.top+lane.height, q.height-laneGap/2)})
+		line := fmt.Sprintf(`<path class="life" d="M%g %gV%g"/>`, x, lane.top+lane.height, q.height-laneGap/2)
+		lines = append(lines, shape{sortBy: x, text: line})
 	}
 	q.below(lines)
 	return q.picture, nil

@@ -125,7 +125,8 @@ func (p *picture) label(line []point, texts []string) {
 // svg returns the picture as a file.
 func (p *picture) svg(title string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" width="%g" height="%g" role="img">`+"\n", p.width, p.height, p.width, p.height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]g %[2]g" width="%[1]g" height="%[2]g" role="img">`+"\n",
+		p.width, p.height)
 	fmt.Fprintf(&b, "<title>%s</title>\n<style>\n%s\n</style>\n", html.EscapeString(title), style)
 	fmt.Fprintf(&b, `<rect class="ground" width="%g" height="%g"/>`+"\n", p.width, p.height)
 	for _, s := range p.shapes {

@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -130,6 +130,9 @@ bench-apiserver: ## Measure CPU and memory of an apiserver and its etcd; -kubeco
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)
+
+bench-memory: ## Measure the idle memory of `garboard up`, fresh and after use. BENCH_FLAGS='-profiles DIR' saves profiles.
+	go run ./bench/memory $(BENCH_FLAGS)
 
 clean: ## Remove build output.
 	rm -rf bin

@@ -47,6 +47,36 @@ func (p Process) CPU() (time.Duration, error) {
 // Resident returns the process's resident memory, in bytes.
 func (p Process) Resident() (int64, error) { return p.memory("VmRSS") }
 
+// Anonymous returns the part of Resident that belongs to no file: heap and stacks.
+func (p Process) Anonymous() (int64, error) { return p.memory("RssAnon") }
+
+// Mapped returns the part of Resident that belongs to files, in bytes by the file's path.
+func (p Process) Mapped() (map[string]int64, error) {
+	data, err := os.ReadFile(p.file("smaps"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the mapped files of the %s: %w", p.Name, err)
+	}
+	mapped := map[string]int64{}
+	var path string
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) > 0 && !strings.HasSuffix(fields[0], ":"): // a mapping's first line
+			path = strings.Join(fields[min(5, len(fields)):], " ")
+		case strings.HasPrefix(path, "/") && len(fields) > 1 && (fields[0] == "Rss:" || fields[0] == "Anonymous:"):
+			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("reading the mapped files of the %s: %w", p.Name, err)
+			}
+			if fields[0] == "Anonymous:" {
+				kilobytes = -kilobytes // pages of the file that were written
+			}
+			mapped[path] += kilobytes << 10
+		}
+	}
+	return mapped, nil
+}
+
 // Peak returns the largest resident memory, in bytes, since the start or the last ResetPeak.
 func (p Process) Peak() (int64, error) { return p.memory("VmHWM") }
 

@@ -179,7 +179,7 @@ func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 		Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(),
 		CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
-		Version: s.cfg.Version,
+		Version: s.cfg.Version, Profiling: true,
 	})
 	if err != nil {
 		return lifecycle.Stage{}, err

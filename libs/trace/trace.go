@@ -43,21 +43,27 @@ type Hop struct {
 	Detail string `json:"detail,omitempty"`
 }
 
+// blockLength is the number of hops in each block of a recorder's ring.
+const blockLength = 1024
+
 // Recorder keeps the latest hops. A nil *Recorder records nothing, so that a service needs no
 // special case. It is safe for concurrent use.
 type Recorder struct {
 	tracer   Tracer // nil if nothing is traced beyond this process
 	announce atomic.Pointer[func(Note)]
 
-	mu   sync.Mutex
-	ring []Hop
-	next int
-	full bool
+	mu sync.Mutex
+	// blocks are the ring, allocated as it fills for the first time. All but the last have
+	// blockLength hops.
+	blocks [][]Hop
+	size   int
+	next   int
+	full   bool
 }
 
 // NewRecorder returns a recorder of the latest size hops; size must be positive.
 func NewRecorder(size int) *Recorder {
-	return &Recorder{ring: make([]Hop, size)}
+	return &Recorder{blocks: make([][]Hop, (size+blockLength-1)/blockLength), size: size}
 }
 
 // Record adds a hop, replacing the oldest if the ring is full. A zero Time means now.
@@ -73,9 +79,13 @@ func (r *Recorder) Record(hop Hop) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring[r.next] = hop
+	block, at := r.next/blockLength, r.next%blockLength
+	if r.blocks[block] == nil {
+		r.blocks[block] = make([]Hop, min(blockLength, r.size-block*blockLength))
+	}
+	r.blocks[block][at] = hop
 	r.next++
-	if r.next == len(r.ring) {
+	if r.next == r.size {
 		r.next, r.full = 0, true
 	}
 }
@@ -89,16 +99,22 @@ func (r *Recorder) Hops(keep func(Hop) bool) []Hop {
 	defer r.mu.Unlock()
 	var hops []Hop
 	if r.full {
-		hops = appendKept(hops, r.ring[r.next:], keep)
+		hops = r.appendKept(hops, r.next, r.size, keep)
 	}
-	return appendKept(hops, r.ring[:r.next], keep)
+	return r.appendKept(hops, 0, r.next, keep)
 }
 
-func appendKept(to, from []Hop, keep func(Hop) bool) []Hop {
-	for _, hop := range from {
-		if keep(hop) {
-			to = append(to, hop)
+// appendKept appends those hops at the positions from, from+1, ... before end that keep selects.
+func (r *Recorder) appendKept(to []Hop, from, end int, keep func(Hop) bool) []Hop {
+	for from < end {
+		block, at := r.blocks[from/blockLength], from%blockLength
+		block = block[at:min(len(block), at+end-from)]
+		for _, hop := range block {
+			if keep(hop) {
+				to = append(to, hop)
+			}
 		}
+		from += len(block)
 	}
 	return to
 }

@@ -34,6 +34,28 @@ func TestRecorderKeepsTheLatest(t *testing.T) {
 	}
 }
 
+// TestRecorderOfManyBlocks records around the ends of blocks and of the ring.
+func TestRecorderOfManyBlocks(t *testing.T) {
+	for _, size := range []int{1, 1023, 1024, 1025, 2500} {
+		r := trace.NewRecorder(size)
+		for i := range 3*size + 2 {
+			r.Record(trace.Hop{Revision: int64(i)})
+			if i > 3 && i%997 != 0 && i%1024 > 2 && i < 3*size {
+				continue // Reading after each of them takes too long.
+			}
+			hops := r.Hops(func(trace.Hop) bool { return true })
+			if len(hops) != min(size, i+1) {
+				t.Fatalf("a recorder of %d keeps %d hops after %d", size, len(hops), i+1)
+			}
+			for j, hop := range hops {
+				if want := int64(i - len(hops) + 1 + j); hop.Revision != want {
+					t.Fatalf("a recorder of %d has hop %d at position %d after %d, want %d", size, hop.Revision, j, i+1, want)
+				}
+			}
+		}
+	}
+}
+
 func TestTell(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(ms int, step, resource, name, detail string) trace.Hop {

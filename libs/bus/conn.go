@@ -162,6 +162,8 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(pingsUnanswered),
 		nats.DrainTimeout(drainTimeout),
+		// Only the answers to ask arrive in such a queue. The default takes 512 KB of every connection.
+		nats.SyncQueueLen(maxIdentities),
 		nats.ConnectHandler(func(nc *nats.Conn) {
 			c.logger.Info("connected to NATS", "server", nc.ConnectedUrlRedacted())
 			c.self.came()

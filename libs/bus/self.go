@@ -24,6 +24,8 @@ const (
 	// how often the client asks before it reconnects.
 	whoTimeout = time.Second
 	whoTries   = 5
+	// maxIdentities is how many answers with an identity may wait to be read.
+	maxIdentities = 4 * whoTries
 	// refusedEvery is the interval at which an ongoing refusal is logged.
 	refusedEvery = 30 * time.Second
 )

@@ -93,13 +93,13 @@ func Serve(ctx context.Context, cfg Config) error {
 	}
 	defer func() { <-identities.Done() }()
 	defer identities.Unsubscribe()
-	questions := make(chan question, waiting)
+	questions := make(chan *question, waiting)
 	for range concurrent {
 		s.work.Go(func() { s.decideOn(ctx, questions) })
 	}
 	asked, err := cfg.Conn.QueueSubscribe(ctx, subject, queue, func(m bus.Message) {
 		select {
-		case questions <- question{m, time.Now()}:
+		case questions <- &question{m, time.Now()}:
 		default: // NATS asks again when the client reconnects.
 		}
 	})
@@ -130,7 +130,7 @@ type question struct {
 // decideOn answers questions until ctx ends. It drops a question that NATS would give up before the
 // answer arrives. After a restart of NATS all clients come at once, and working off old questions
 // would delay the new ones.
-func (s *service) decideOn(ctx context.Context, questions <-chan question) {
+func (s *service) decideOn(ctx context.Context, questions <-chan *question) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -3,11 +3,13 @@
 //
 // The definitions of the types are generated from their sources; the paths come from the table of
 // served kinds. A document is built when it is first requested, and again when the kinds have changed.
+// It is kept compressed.
 package openapi
 
 //go:generate ./generate.sh
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -16,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/builder"
 	"k8s.io/kube-openapi/pkg/builder3"
-	"k8s.io/kube-openapi/pkg/cached"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -29,79 +30,75 @@ import (
 // title is the title of Kubernetes' own documents; some clients look for it.
 const title = "Kubernetes"
 
-// Handler serves the documents.
-type Handler struct{ documents *scheme.Derived[http.Handler] }
+// The paths of the documents.
+const (
+	v2Path = "/openapi/v2"
+	v3Path = "/openapi/v3"
+)
+
+// server serves the documents. It is safe for concurrent use.
+type server struct {
+	v2    *document
+	index *document            // of v3
+	v3    map[string]*document // by path
+}
+
+// Handler serves the documents of the kinds that are served now.
+type Handler struct{ documents *scheme.Derived[*server] }
 
 // New returns the handler of /openapi/v2, /openapi/v3 and everything below it. version is the
 // API's, for example v1.37.2.
 func New(table *scheme.Table, version string) *Handler {
-	return &Handler{scheme.Derive(table, func(kinds []*scheme.Kind) http.Handler {
-		handler, err := describe(table, kinds, version)
-		if err != nil {
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-			})
-		}
-		return handler
-	})}
+	return &Handler{scheme.Derive(table, func(kinds []*scheme.Kind) *server { return describe(table, kinds, version) })}
 }
 
-// ServeHTTP serves the documents of the kinds that are served now.
+// ServeHTTP serves a document.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.documents.Get().ServeHTTP(w, r)
 }
 
-// describe returns the handler of the documents of kinds.
-func describe(table *scheme.Table, kinds []*scheme.Kind, version string) (http.Handler, error) {
+// describe returns the server of the documents of kinds.
+func describe(table *scheme.Table, kinds []*scheme.Kind, version string) *server {
 	d := documents{kinds: kinds, version: version, names: newNames(table, kinds)}
-	mux := &routes{exact: map[string]http.Handler{}, documents: map[string]bool{}}
-	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService("/openapi/v2", mux)
-	v3 := handler3.NewOpenAPIService()
-	for _, gv := range groupVersions(kinds) {
-		mux.documents["/openapi/v3"+rootPath(gv)] = true
-		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
-			return d.v3(gv)
-		})))
-	}
-	if err := v3.RegisterOpenAPIV3VersionedService("/openapi/v3", mux); err != nil {
-		return nil, fmt.Errorf("serving OpenAPI v3: %w", err)
-	}
-	return mux, nil
-}
-
-// routes is the part of a multiplexer that the library's handlers need.
-type routes struct {
-	exact     map[string]http.Handler
-	prefixes  []prefix
-	documents map[string]bool // the documents that prefixes may serve
-}
-
-type prefix struct {
-	path    string
-	handler http.Handler
-}
-
-// Handle implements the library's interface for registering a path.
-func (r *routes) Handle(path string, handler http.Handler) { r.exact[path] = handler }
-
-// HandlePrefix implements the library's interface for registering a path prefix.
-func (r *routes) HandlePrefix(path string, handler http.Handler) {
-	r.prefixes = append(r.prefixes, prefix{path, handler})
-}
-
-// ServeHTTP serves a document.
-func (r *routes) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if handler := r.exact[req.URL.Path]; handler != nil {
-		handler.ServeHTTP(w, req)
-		return
-	}
-	for _, p := range r.prefixes {
-		if strings.HasPrefix(req.URL.Path, p.path) && r.documents[req.URL.Path] {
-			p.handler.ServeHTTP(w, req)
-			return
+	s := &server{v3: map[string]*document{}}
+	s.v2 = &document{convert: handler.ToProtoBinary, build: func() ([]byte, error) {
+		built, _, err := d.v2()
+		if err != nil {
+			return nil, err
 		}
+		return built.MarshalJSON() // As the library does; json.Marshal would also escape HTML.
+	}}
+	for _, gv := range groupVersions(kinds) {
+		s.v3[v3Path+rootPath(gv)] = &document{build: func() ([]byte, error) { return encode(d.v3(gv)) }, convert: handler3.ToV3ProtoBinary}
 	}
-	http.NotFound(w, req)
+	s.index = &document{build: s.buildIndex}
+	return s
+}
+
+// encode returns a built document as JSON.
+func encode[T any](built T, _ string, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(built)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an OpenAPI document: %w", err)
+	}
+	return data, nil
+}
+
+// buildIndex returns the index of OpenAPI v3: the documents' URLs with their hashes.
+func (s *server) buildIndex() ([]byte, error) {
+	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
+	for at, document := range s.v3 {
+		etag, _, err := document.version()
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimPrefix(at, v3Path+"/")
+		index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashed(name, etag)}
+	}
+	return encode(index, "", nil)
 }
 
 // documents builds documents.

@@ -46,7 +46,10 @@ func TestGenerate(t *testing.T) {
 	seen, letters := map[string]bool{}, map[rune]int{}
 	const tokens = 2000
 	for range tokens {
-		token := jointoken.Generate()
+		token, err := jointoken.Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := jointoken.Parse(token.String()); err != nil {
 			t.Fatal(err)
 		}

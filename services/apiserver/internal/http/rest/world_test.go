@@ -28,6 +28,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -74,7 +75,11 @@ func newWorld(t *testing.T) *world {
 		t.Fatalf("waiting for the feeds: %v", err)
 	}
 	w := &world{t: t, table: table, drain: make(chan struct{})}
-	reg, err := registry.New(registry.Config{Table: table, Store: s, Feeds: feeds})
+	catalog, err := strategy.Catalog(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := registry.New(registry.Config{Catalog: catalog, Store: s, Feeds: feeds})
 	if err != nil {
 		t.Fatalf("making the registry: %v", err)
 	}

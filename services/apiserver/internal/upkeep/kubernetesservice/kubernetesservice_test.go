@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -91,7 +92,11 @@ func newWorld(t *testing.T) *world {
 	if err := feeds.Ready(t.Context()); err != nil {
 		t.Fatalf("waiting for the feeds: %v", err)
 	}
-	r, err := registry.New(registry.Config{Table: table, Store: s, Feeds: feeds})
+	catalog, err := strategy.Catalog(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := registry.New(registry.Config{Catalog: catalog, Store: s, Feeds: feeds})
 	if err != nil {
 		t.Fatalf("making the registry: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/changefeed"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -129,7 +130,7 @@ func (w *watcher) config(table *scheme.Table, args []string, now time.Time) (cha
 		return changefeed.Config{}, err
 	}
 	cfg := changefeed.Config{
-		View:    changefeed.View{Group: kind.Group, Resource: kind.Resource, Scope: w.node},
+		Resource: kind.GroupResource(), View: fabric.View{Scope: w.node},
 		Objects: w.objects, Resolve: w.resolve, Once: w.history,
 	}
 	if len(args) > 1 {

@@ -32,12 +32,12 @@ func (r *reader) present(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.place.history = answer.History
-	r.place.pass(answer.Revision)
+	r.place.at.History = answer.Statement.History
+	r.place.pass(answer.Statement.Revision)
 	if !r.Objects {
 		return nil
 	}
-	return r.entries(answer, Present, 0)
+	return r.entries(&answer.Statement, Present, 0)
 }
 
 // ask asks what happened since the position, at or above the revision minimum; as of now if that is
@@ -45,79 +45,79 @@ func (r *reader) present(ctx context.Context) error {
 // gap. It emits nothing that does not link to the position.
 func (r *reader) ask(ctx context.Context, minimum int64) error {
 	r.asked = time.Now()
-	since := r.place.revision
+	since := r.place.at.Revision
 	if r.place.told != nil {
 		since-- // Perhaps not every change of this revision was emitted.
 	}
-	ask := &watchv1.Ask{History: fabric.WireHistory(r.place.history), Since: &since, Minimum: minimum, Fresh: minimum == 0}
+	ask := &watchv1.Ask{History: r.place.at.History.Wire(), Since: &since, Minimum: minimum, Fresh: minimum == 0}
 	answer, err := r.answer(ctx, r.View, ask)
 	if err != nil {
 		return err
 	}
-	whole := answer.Outcome == watchv1.Outcome_OUTCOME_WHOLE
-	other := answer.History != r.place.history
+	said := &answer.Statement
+	other := said.History != r.place.at.History
 	switch {
-	case answer.History.Before(r.place.history):
-		return unanswered(ctx, fmt.Errorf("the answer is from the history %v, which has ended", answer.History))
-	case !whole && (other || answer.Prev > since):
+	case said.History.Before(r.place.at.History):
+		return unanswered(ctx, fmt.Errorf("the answer is from the history %v, which has ended", said.History))
+	case !said.Whole && (other || said.Prev > since):
 		return unanswered(ctx, fmt.Errorf("the answer is about what happened after revision %d of history %v, not after %d of %v",
-			answer.Prev, answer.History, since, r.place.history))
-	case !other && answer.Revision < r.place.revision:
+			said.Prev, said.History, since, r.place.at.History))
+	case !other && said.Revision < r.place.at.Revision:
 		return nil
 	}
-	if whole {
+	if said.Whole {
 		reason := "no apiserver can tell any more what happened and what was deleted; newer objects that exist follow"
-		from := r.place.revision
+		from := r.place.at.Revision
 		if other {
 			reason, from, since = "the history of the cluster is another one; existing objects follow", 0, 0
-			r.place = position{view: r.View, history: answer.History}
+			r.place = position{view: r.View, at: fabric.Position{History: said.History}}
 		}
-		if err := r.gap(Record{}, from, answer.Revision, reason); err != nil {
+		if err := r.gap(Record{}, from, said.Revision, reason); err != nil {
 			return err
 		}
 	}
-	return r.entries(answer, Answered, since)
+	return r.entries(said, Answered, since)
 }
 
 // entries emits the entries of an answer above a revision, in revision order.
-func (r *reader) entries(answer *fabric.Answer, origin Origin, above int64) error {
-	entries := answer.Entries
+func (r *reader) entries(said *fabric.Statement[*watchv1.Entry], origin Origin, above int64) error {
+	entries := said.Changes
 	slices.SortStableFunc(entries, func(a, b *watchv1.Entry) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
 	for _, e := range entries {
 		m := &watchv1.Message{
-			History: fabric.WireHistory(answer.History), Revision: e.GetRevision(), Type: watchv1.Type_TYPE_PUT,
-			Group: r.View.Group, Resource: r.View.Resource, Namespace: e.GetNamespace(), Name: e.GetName(), Uid: e.GetUid(),
+			History: said.History.Wire(), Revision: e.GetRevision(), Type: watchv1.Type_TYPE_PUT,
+			Group: r.Resource.Group, Resource: r.Resource.Resource, Namespace: e.GetNamespace(), Name: e.GetName(), Uid: e.GetUid(),
 			Scope: r.View.Scope, Encoding: e.GetEncoding(), Body: e.GetBody(),
 		}
 		if e.GetDeleted() {
 			m.Type = watchv1.Type_TYPE_DELETED
 		}
-		if e.GetRevision() <= above || origin == Answered && e.GetRevision() == r.place.revision && r.place.told[keyOf(m)] {
+		if e.GetRevision() <= above || origin == Answered && e.GetRevision() == r.place.at.Revision && r.place.told[keyOf(m)] {
 			continue
 		}
 		if err := r.emit(Record{Origin: origin, Message: m}); err != nil {
 			return err
 		}
 	}
-	r.place.pass(answer.Revision)
+	r.place.pass(said.Revision)
 	return nil
 }
 
 // answer asks about a view until it gets an answer with content or an error.
-func (r *reader) answer(ctx context.Context, view View, ask *watchv1.Ask) (*fabric.Answer, error) {
-	ask.Group, ask.Resource, ask.Namespace, ask.Name, ask.Scope = view.Group, view.Resource, view.Namespace, view.Name, view.Scope
+func (r *reader) answer(ctx context.Context, view fabric.View, ask *watchv1.Ask) (*fabric.Answer, error) {
+	ask.Group, ask.Resource, ask.Namespace, ask.Name, ask.Scope = r.Resource.Group, r.Resource.Resource, view.Namespace, view.Name, view.Scope
 	request, err := proto.Marshal(ask)
 	if err != nil {
 		return nil, fmt.Errorf("encoding an ask: %w", err)
 	}
 	var parts fabric.Assembly
 	var answer *fabric.Answer
-	err = r.request(ctx, r.Conn.Asker().Ask(view.Group, view.Resource), request, func(data []byte) (complete bool, err error) {
+	err = r.request(ctx, r.Conn.Asker().Ask(r.Resource.Group, r.Resource.Resource), request, func(data []byte) (complete bool, err error) {
 		chunks, err := parts.Add(data)
 		if err != nil || chunks == nil {
 			return false, err
 		}
-		answer, err = view.wire().Answer(chunks)
+		answer, err = view.Answer(chunks)
 		return err == nil, err
 	})
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/fabric/wire"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
-
-// View is a resource, or a part of it: see bus.ViewSubject.
-type View struct{ Group, Resource, Scope, Namespace, Name string }
 
 // Origin is the source of a record.
 type Origin string
@@ -58,8 +58,9 @@ type Record struct {
 type Config struct {
 	// Conn is the bus; required.
 	Conn *bus.Conn
-	// View is the view to read; its resource is required.
-	View View
+	// Resource is the resource to read; required. View is the part of it to read.
+	Resource schema.GroupResource
+	View     fabric.View
 	// Objects emits the present objects first, as if they had just been changed.
 	Objects bool
 	// History begins with what the log still holds: from Since on if it is set, and only changes
@@ -112,11 +113,7 @@ func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 		place: position{view: cfg.View},
 	}
 	defer cfg.Conn.OnReconnect(r.disturbed)()
-	subjects := []string{bus.ViewSubject(cfg.View.Group, cfg.View.Resource, cfg.View.Scope, cfg.View.Namespace, cfg.View.Name)}
-	if !cfg.View.wire().Whole() {
-		subjects = append(subjects, bus.ProgressSubject(cfg.View.Group, cfg.View.Resource))
-	}
-	sub, err := cfg.Conn.SubscribeAll(ctx, subjects, r.enqueue, bus.OnLoss(func(err error) {
+	sub, err := cfg.Conn.SubscribeAll(ctx, wire.Subjects(cfg.Resource, cfg.View), r.enqueue, bus.OnLoss(func(err error) {
 		if errors.Is(err, bus.ErrDenied) {
 			cancel(fmt.Errorf("%w: %w", ErrRefused, err))
 			return
@@ -140,9 +137,6 @@ func Read(ctx context.Context, cfg Config, emit func(Record) error) error {
 	}
 	return err
 }
-
-// wire converts the view to the fabric's type.
-func (v View) wire() fabric.View { return fabric.View(v) }
 
 func (r *reader) disturbed() {
 	select {
@@ -208,7 +202,7 @@ func (r *reader) begin(ctx context.Context) error {
 		return nil
 	}
 	present := r.place
-	r.place = position{view: r.View, history: present.history, revision: r.After, known: r.After > 0}
+	r.place = position{view: r.View, at: fabric.Position{History: present.at.History, Revision: r.After}, known: r.After > 0}
 	if err := r.replay(ctx); err != nil {
 		return err
 	}
@@ -222,8 +216,8 @@ func (r *reader) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.place.revision < present.revision && r.place.history == present.history {
-		if err := r.ask(ctx, present.revision); err != nil && !errors.Is(err, errNoAnswer) {
+	if r.place.at.Revision < present.at.Revision && r.place.at.History == present.at.History {
+		if err := r.ask(ctx, present.at.Revision); err != nil && !errors.Is(err, errNoAnswer) {
 			return err
 		}
 	}
@@ -232,8 +226,7 @@ func (r *reader) begin(ctx context.Context) error {
 
 // message handles a live message.
 func (r *reader) message(ctx context.Context, raw bus.Message) error {
-	view := r.View.wire()
-	m, err := view.Message(raw.Subject, raw.Data)
+	m, err := wire.Message(r.Resource, raw.Subject, raw.Data)
 	if err != nil { // I6, P3
 		r.Logger.Warn("discarded a watch message", "err", err)
 		return nil
@@ -244,15 +237,15 @@ func (r *reader) message(ctx context.Context, raw bus.Message) error {
 	case watchv1.Type_TYPE_REMOVED: // The answer says whether that is so.
 		return r.ask(ctx, m.GetRevision())
 	}
-	if !view.Covers(m) {
+	if !r.View.Covers(m) {
 		return nil
 	}
 	switch r.place.judge(m) {
-	case repeated:
+	case fabric.Known:
 		return nil
-	case behind: // I2
+	case fabric.Beyond: // I2
 		return r.ask(ctx, m.GetRevision())
-	case follows:
+	case fabric.Next:
 	}
 	if m.GetOmitted() && r.Resolve {
 		return r.ask(ctx, m.GetRevision())
@@ -269,14 +262,14 @@ func (r *reader) change(record Record) error {
 // progress handles a progress message (rule I3).
 func (r *reader) progress(ctx context.Context, m *watchv1.Message) error {
 	switch r.place.judge(m) {
-	case repeated:
+	case fabric.Known:
 		return nil
-	case follows:
+	case fabric.Next:
 		r.place.pass(m.GetRevision())
 		return nil
-	case behind:
+	case fabric.Beyond:
 	}
-	if !r.View.wire().Whole() && r.place.history == fabric.HistoryOf(m.GetHistory()) && time.Since(r.asked) < quiet {
+	if !r.View.Whole() && r.place.at.History == fabric.HistoryOf(m.GetHistory()) && time.Since(r.asked) < quiet {
 		return nil
 	}
 	return r.ask(ctx, m.GetPrevAll())
@@ -285,7 +278,7 @@ func (r *reader) progress(ctx context.Context, m *watchv1.Message) error {
 // gap emits that changes are missing.
 func (r *reader) gap(origin Record, after, before int64, reason string) error {
 	return r.emit(Record{Origin: Missing, Time: origin.Time, Reason: reason, Message: &watchv1.Message{
-		History: fabric.WireHistory(r.place.history), Type: watchv1.Type_TYPE_GAP, Group: r.View.Group, Resource: r.View.Resource,
+		History: r.place.at.History.Wire(), Type: watchv1.Type_TYPE_GAP, Group: r.Resource.Group, Resource: r.Resource.Resource,
 		PrevAll: after, Revision: before,
 	}})
 }

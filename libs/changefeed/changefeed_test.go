@@ -17,11 +17,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/changefeed"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -185,8 +187,8 @@ func (p *plane) first(n int, cfg changefeed.Config, messages []*watchv1.Message)
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	cfg.Conn = p.conn
-	if cfg.View.Resource == "" {
-		cfg.View = changefeed.View{Resource: "configmaps", Namespace: "a"}
+	if cfg.Resource.Empty() {
+		cfg.Resource, cfg.View = schema.GroupResource{Resource: "configmaps"}, fabric.View{Namespace: "a"}
 	}
 	records := make(chan string, 100)
 	done := make(chan error, 1)
@@ -380,7 +382,7 @@ func TestRefusals(t *testing.T) {
 	p := newPlane(t, func(*watchv1.Ask) *watchv1.Chunk {
 		return &watchv1.Chunk{Count: 1, Outcome: watchv1.Outcome_OUTCOME_FORBIDDEN, Reason: "you may not"}
 	})
-	err := changefeed.Read(t.Context(), changefeed.Config{Conn: p.conn, View: changefeed.View{Resource: "configmaps"}}, func(changefeed.Record) error { return nil })
+	err := changefeed.Read(t.Context(), changefeed.Config{Conn: p.conn, Resource: schema.GroupResource{Resource: "configmaps"}}, func(changefeed.Record) error { return nil })
 	if !errors.Is(err, changefeed.ErrRefused) || !strings.Contains(err.Error(), "you may not") {
 		t.Errorf("got %v", err)
 	}

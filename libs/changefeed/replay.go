@@ -12,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/fabric/wire"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -52,7 +53,7 @@ func (w *waiting) pop() Record {
 func (r *reader) replay(ctx context.Context) error {
 	var kept waiting
 	ask := &watchv1.HistoryAsk{
-		Group: r.View.Group, Resource: r.View.Resource, Namespace: r.View.Namespace, Name: r.View.Name, Scope: r.View.Scope, After: r.After,
+		Group: r.Resource.Group, Resource: r.Resource.Resource, Namespace: r.View.Namespace, Name: r.View.Name, Scope: r.View.Scope, After: r.After,
 	}
 	if !r.Since.IsZero() {
 		ask.Since = r.Since.UnixNano()
@@ -92,11 +93,11 @@ func (r *reader) emitReady(kept *waiting, end bool) error {
 		m := kept.records[0].Message
 		what := m.GetType()
 		verdict := r.place.judge(m)
-		if what == watchv1.Type_TYPE_PROGRESS && verdict == behind && !r.View.wire().Whole() {
-			verdict = repeated // Something changed elsewhere in the resource.
+		if what == watchv1.Type_TYPE_PROGRESS && verdict == fabric.Beyond && !r.View.Whole() {
+			verdict = fabric.Known // Something changed elsewhere in the resource.
 		}
-		if verdict == behind && what != watchv1.Type_TYPE_GAP {
-			if !end && !kept.full() && fabric.HistoryOf(m.GetHistory()) == r.place.history {
+		if verdict == fabric.Beyond && what != watchv1.Type_TYPE_GAP {
+			if !end && !kept.full() && fabric.HistoryOf(m.GetHistory()) == r.place.at.History {
 				return nil
 			}
 			if err := r.hole(kept.records[0]); err != nil {
@@ -108,9 +109,9 @@ func (r *reader) emitReady(kept *waiting, end bool) error {
 		switch {
 		case what == watchv1.Type_TYPE_GAP:
 			err = r.gap(record, 0, m.GetRevision(), "the publisher gave up on messages that the log did not store")
-		case verdict == repeated:
+		case verdict == fabric.Known:
 		case what == watchv1.Type_TYPE_PROGRESS:
-			r.place.history = fabric.HistoryOf(m.GetHistory())
+			r.place.at.History = fabric.HistoryOf(m.GetHistory())
 			r.place.pass(m.GetRevision())
 		default:
 			err = r.change(record)
@@ -125,11 +126,11 @@ func (r *reader) emitReady(kept *waiting, end bool) error {
 // hole emits the gap before a record, and moves the position past it.
 func (r *reader) hole(record Record) error {
 	m := record.Message
-	if of := fabric.HistoryOf(m.GetHistory()); of != r.place.history {
-		r.place = position{view: r.View, history: of}
+	if of := fabric.HistoryOf(m.GetHistory()); of != r.place.at.History {
+		r.place = position{view: r.View, at: fabric.Position{History: of}}
 		return r.gap(record, 0, m.GetRevision(), "from here on the history of the cluster is another one")
 	}
-	return r.gap(record, r.place.revision, m.GetRevision(), "the log does not hold what happened in between")
+	return r.gap(record, r.place.at.Revision, m.GetRevision(), "the log does not hold what happened in between")
 }
 
 // page reads the next page of the log.
@@ -170,13 +171,12 @@ func (r *reader) checkPage(page *watchv1.HistoryPage, ask *watchv1.HistoryAsk) e
 	if !page.GetEnd() && page.GetNext() <= ask.GetFrom() {
 		return fmt.Errorf("reading a page of the log: it ends at %d, where it begins", page.GetNext())
 	}
-	view := r.View.wire()
 	for _, logged := range page.GetMessages() {
 		m := logged.GetMessage()
-		if err := view.Check(m); err != nil {
+		if err := wire.Check(r.Resource, m); err != nil {
 			return fmt.Errorf("reading a page of the log: one of its messages: %w", err)
 		}
-		if what := m.GetType(); what != watchv1.Type_TYPE_PROGRESS && what != watchv1.Type_TYPE_GAP && !view.Covers(m) {
+		if what := m.GetType(); what != watchv1.Type_TYPE_PROGRESS && what != watchv1.Type_TYPE_GAP && !r.View.Covers(m) {
 			return fmt.Errorf("reading a page of the log: %s/%s is not in the view", m.GetNamespace(), m.GetName())
 		}
 	}

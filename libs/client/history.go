@@ -6,18 +6,18 @@ import (
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 )
 
 // historyWanted is the context key for the destination of a response's history.
 type historyWanted struct{}
 
 // noting makes every response to a request with ctx store its history in to, unless to is nil.
-func noting(ctx context.Context, to *history.ID) context.Context {
+func noting(ctx context.Context, to *fabric.History) context.Context {
 	if to == nil {
 		return ctx
 	}
-	*to = history.ID{}
+	*to = fabric.History{}
 	return context.WithValue(ctx, historyWanted{}, to)
 }
 
@@ -33,11 +33,11 @@ func (h historian) WrappedRoundTripper() http.RoundTripper { return h.RoundTripp
 // RoundTrip executes a request. If client-go repeats a request, the last response counts.
 func (h historian) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := h.RoundTripper.RoundTrip(r)
-	if to, ok := r.Context().Value(historyWanted{}).(*history.ID); ok {
-		*to = history.ID{}
+	if to, ok := r.Context().Value(historyWanted{}).(*fabric.History); ok {
+		*to = fabric.History{}
 		if err == nil {
 			// A header that cannot be parsed counts as missing.
-			*to, _ = history.Parse(answer.Header.Get(history.Header))
+			*to, _ = fabric.ParseHistory(answer.Header.Get(fabric.HistoryHeader))
 		}
 	}
 	return answer, err

@@ -9,23 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
 // TestHistory checks that the history is that of the final response, not of earlier ones that asked
 // for a retry.
 func TestHistory(t *testing.T) {
-	of := history.ID{Created: 1800000000000000000, Nonce: 42}
+	of := fabric.History{Created: 1800000000000000000, Nonce: 42}
 	for name, one := range map[string]struct {
 		headers []string
-		want    history.ID
+		want    fabric.History
 	}{
 		"said":            {[]string{of.String()}, of},
-		"not sent":        {[]string{""}, history.ID{}},
-		"nonsense":        {[]string{"x"}, history.ID{}},
+		"not sent":        {[]string{""}, fabric.History{}},
+		"nonsense":        {[]string{"x"}, fabric.History{}},
 		"with the second": {[]string{"", of.String()}, of},
-		"with the first":  {[]string{of.String(), ""}, history.ID{}},
+		"with the first":  {[]string{of.String(), ""}, fabric.History{}},
 		"first and other": {[]string{"1-0000000000000001", of.String()}, of},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestHistory(t *testing.T) {
 				header := one.headers[n%len(one.headers)]
 				n++
 				if header != "" {
-					w.Header().Set(history.Header, header)
+					w.Header().Set(fabric.HistoryHeader, header)
 				}
 				if n%len(one.headers) != 0 {
 					w.Header().Set("Retry-After", "0")
@@ -48,12 +48,12 @@ func TestHistory(t *testing.T) {
 				answer(t, w, http.StatusOK, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}})
 			})
 			kind := scheme.For[*corev1.Pod](c.Table())
-			got := history.ID{Created: 9}
+			got := fabric.History{Created: 9}
 			call := client.Call{Verb: "list", Kind: kind, Options: &metav1.ListOptions{}, History: &got}
 			if err := c.Do(t.Context(), call, kind.NewList()); err != nil || got != one.want {
 				t.Errorf("the history of the list is %v: %v", got, err)
 			}
-			got = history.ID{Created: 9}
+			got = fabric.History{Created: 9}
 			call.Verb, call.Options = "watch", &metav1.ListOptions{Watch: true}
 			var w watch.Interface
 			w, err := c.Watch(t.Context(), call)

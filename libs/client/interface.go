@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -52,7 +52,7 @@ type Call struct {
 	Revision *int64
 	// History, if set, receives the history of the response to a list or a watch; the zero ID if
 	// the server did not report it, as servers other than Garboard's don't.
-	History *history.ID
+	History *fabric.History
 }
 
 // Writes reports whether the call is a write: anything but get, list and watch.

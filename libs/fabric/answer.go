@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garboard/garboard/libs/history"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -75,14 +74,9 @@ type Answer struct {
 	Outcome watchv1.Outcome
 	// Reason is the responder's explanation when the outcome is an error.
 	Reason string
-	// History and Revision are those of the answer. They are set if it has content.
-	History  history.ID
-	Revision int64
-	// Prev is where the changes begin: the answer covers (Prev, Revision]. It is Always for a whole
-	// view.
-	Prev int64
-	// Entries are the objects, in the responder's order.
-	Entries []*watchv1.Entry
+	// Statement is the content. If the answer has none, the statement has at most a history and the
+	// responder's revision.
+	Statement Statement[*watchv1.Entry]
 }
 
 // HasContent reports whether the answer holds the content of the view or its changes.
@@ -94,22 +88,20 @@ func (a *Answer) HasContent() bool {
 // disagree or their content is impossible; the caller must then discard the answer.
 func (v View) Answer(chunks []*watchv1.Chunk) (*Answer, error) {
 	first := chunks[0]
-	a := &Answer{
-		Outcome: first.GetOutcome(), Reason: first.GetReason(),
-		History: HistoryOf(first.GetHistory()), Revision: first.GetRevision(), Prev: first.GetPrev(),
+	a := &Answer{Outcome: first.GetOutcome(), Reason: first.GetReason()}
+	s := &a.Statement
+	s.History, s.Prev, s.Revision = HistoryOf(first.GetHistory()), first.GetPrev(), first.GetRevision()
+	if s.Whole = a.Outcome == watchv1.Outcome_OUTCOME_WHOLE; s.Whole {
+		s.Prev = Always
 	}
-	whole := a.Outcome == watchv1.Outcome_OUTCOME_WHOLE
-	if whole {
-		a.Prev = Always
-	}
-	if a.HasContent() && (a.History == (history.ID{}) || a.Revision <= 0) {
+	if a.HasContent() && (s.History.IsZero() || s.Revision <= 0) {
 		return nil, errors.New("reading an answer: it has no history or no revision")
 	}
-	if a.Outcome == watchv1.Outcome_OUTCOME_CHANGES && a.Prev > a.Revision {
-		return nil, fmt.Errorf("reading an answer: it covers what is after revision %d, at revision %d", a.Prev, a.Revision)
+	if a.Outcome == watchv1.Outcome_OUTCOME_CHANGES && s.Prev > s.Revision {
+		return nil, fmt.Errorf("reading an answer: it covers what is after revision %d, at revision %d", s.Prev, s.Revision)
 	}
 	for _, chunk := range chunks {
-		if chunk.GetOutcome() != a.Outcome || HistoryOf(chunk.GetHistory()) != a.History ||
+		if chunk.GetOutcome() != a.Outcome || HistoryOf(chunk.GetHistory()) != s.History ||
 			chunk.GetRevision() != first.GetRevision() || chunk.GetPrev() != first.GetPrev() {
 			return nil, errors.New("reading an answer: its chunks disagree")
 		}
@@ -117,11 +109,11 @@ func (v View) Answer(chunks []*watchv1.Chunk) (*Answer, error) {
 			return nil, fmt.Errorf("reading an answer: there are objects in a %v", a.Outcome)
 		}
 		for _, entry := range chunk.GetEntries() {
-			if err := v.check(entry, a.Revision, whole); err != nil {
+			if err := v.check(entry, s.Revision, s.Whole); err != nil {
 				return nil, err
 			}
 		}
-		a.Entries = append(a.Entries, chunk.GetEntries()...)
+		s.Changes = append(s.Changes, chunk.GetEntries()...)
 	}
 	return a, nil
 }
@@ -133,7 +125,7 @@ func (v View) check(e *watchv1.Entry, revision int64, whole bool) error {
 	if whole && e.GetDeleted() {
 		return errors.New("reading an answer: a deleted object is in a whole view")
 	}
-	if v.Namespace != "" && e.GetNamespace() != v.Namespace || v.Name != "" && e.GetName() != v.Name {
+	if !v.Holds(e.GetNamespace(), e.GetName(), v.Scope) { // Entries name no scope.
 		return fmt.Errorf("reading an answer: %s/%s is not in the view", e.GetNamespace(), e.GetName())
 	}
 	return nil

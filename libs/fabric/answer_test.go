@@ -1,14 +1,11 @@
 package fabric_test
 
 import (
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/fabric"
-	"github.com/garboard/garboard/libs/history"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -97,7 +94,7 @@ func FuzzAnswer(f *testing.F) {
 		chunkData(f, &watchv1.Chunk{Answer: 1, Index: 1, Count: 2, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: past, Prev: 3, Revision: 9}),
 	)
 	f.Add(chunkData(f, &watchv1.Chunk{Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: past, Revision: 9, Entries: []*watchv1.Entry{entry}}), []byte("x"))
-	view := fabric.View{Resource: "pods", Namespace: "a"}
+	view := fabric.View{Namespace: "a"}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var parts fabric.Assembly
 		for _, data := range [][]byte{first, second} {
@@ -109,45 +106,21 @@ func FuzzAnswer(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if a.HasContent() != (a.History != (history.ID{}) && a.Revision > 0) && a.HasContent() || !a.HasContent() && len(a.Entries) > 0 || a.HasContent() && a.Prev > a.Revision {
+			st := a.Statement
+			if a.HasContent() != (!st.History.IsZero() && st.Revision > 0) && a.HasContent() || !a.HasContent() && len(st.Changes) > 0 ||
+				a.HasContent() && st.Prev > st.Revision || st.Whole && st.Prev != fabric.Always {
 				t.Fatalf("accepted %+v", a)
 			}
 			for _, chunk := range chunks {
-				if fabric.HistoryOf(chunk.GetHistory()) != a.History || chunk.GetRevision() != a.Revision {
+				if fabric.HistoryOf(chunk.GetHistory()) != st.History || chunk.GetRevision() != st.Revision {
 					t.Fatalf("accepted %+v with a chunk %v", a, chunk)
 				}
 			}
-			for _, e := range a.Entries {
-				if e.GetRevision() <= 0 || e.GetRevision() > a.Revision || e.GetNamespace() != "a" || e.GetDeleted() && a.Prev == fabric.Always {
+			for _, e := range st.Changes {
+				if e.GetRevision() <= 0 || e.GetRevision() > st.Revision || e.GetNamespace() != "a" || e.GetDeleted() && st.Whole {
 					t.Fatalf("accepted %+v with %v", a, e)
 				}
 			}
-		}
-	})
-}
-
-// FuzzMessage checks that every accepted message belongs to its subject and follows its prevs.
-func FuzzMessage(f *testing.F) {
-	past := &watchv1.History{Created: 1, Nonce: 1}
-	for _, m := range []*watchv1.Message{
-		{History: past, Revision: 9, Type: watchv1.Type_TYPE_PUT, Resource: "pods", Namespace: "a", Name: "p", Scope: "n1", PrevAll: 8},
-		{History: past, Revision: 9, Type: watchv1.Type_TYPE_PROGRESS, Resource: "pods", PrevAll: 9},
-	} {
-		data, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(bus.WatchSubject("", "pods", "n1", "a", "p"), data)
-		f.Add(bus.ProgressSubject("", "pods"), data)
-	}
-	view := fabric.View{Resource: "pods", Scope: "n1"}
-	f.Fuzz(func(t *testing.T, subject string, data []byte) {
-		m, err := view.Message(subject, data)
-		if err != nil || !view.Covers(m) {
-			return
-		}
-		if !strings.HasPrefix(subject, "gb.watch.core.pods.") || m.GetRevision() <= 0 || view.Prev(m) >= m.GetRevision() {
-			t.Fatalf("%v was accepted at %s", m, subject)
 		}
 	})
 }

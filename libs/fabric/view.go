@@ -1,39 +1,62 @@
-// Package fabric decodes the messages and answers of the watch fabric about a view of a resource.
-// It holds the checks that every reader makes, so that no reader accepts impossible content,
-// whichever process sent it. docs/explanation/fabric.md has the rules.
 package fabric
 
 import (
-	"math"
-	"time"
+	"cmp"
 
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// HistoryGrace is how long a reader may hear only of older histories than its own before it drops
-// what it knows. It is longer than clocks differ, and than a server takes to learn of a newer
-// history.
-const HistoryGrace = time.Minute
-
-// Always is the prev of a statement about everything: minus infinity.
-const Always = math.MinInt64
-
-// View is a resource, or a part of it: the objects of a scope, of a namespace, or with a name.
-type View struct{ Group, Resource, Scope, Namespace, Name string }
-
-// Whole reports whether the view is the whole resource.
-func (v View) Whole() bool { return v.Scope == "" && v.Namespace == "" && v.Name == "" }
-
-// HistoryOf returns the history that a message names; the zero ID if it names none.
-func HistoryOf(h *watchv1.History) history.ID {
-	return history.ID{Created: h.GetCreated(), Nonce: h.GetNonce()}
+// View is a part of a resource. The zero View is all of it. The fields that are set restrict it to
+// a namespace, a name and a scope. For pods a scope is a node, or scheme.Unscoped for pods without
+// one.
+type View struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Scope     string `json:"scope,omitempty"`
 }
 
-// WireHistory returns a history in the form of messages; nil for the zero ID.
-func WireHistory(id history.ID) *watchv1.History {
-	if id == (history.ID{}) {
-		return nil
+// Whole reports whether the view is the whole resource.
+func (v View) Whole() bool { return v == View{} }
+
+// Holds reports whether the view holds an object of the resource.
+func (v View) Holds(namespace, name, scope string) bool {
+	return (v.Namespace == "" || namespace == v.Namespace) &&
+		(v.Name == "" || name == v.Name) &&
+		(v.Scope == "" || scope == v.Scope)
+}
+
+// Covers reports whether a message of the resource is a change in the view. A left message is a
+// change only in the scope that the object left.
+func (v View) Covers(m *watchv1.Message) bool {
+	switch m.GetType() {
+	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED:
+	case watchv1.Type_TYPE_LEFT:
+		if v.Scope == "" {
+			return false
+		}
+	default:
+		return false
 	}
-	return &watchv1.History{Created: id.Created, Nonce: id.Nonce}
+	return v.Holds(m.GetNamespace(), m.GetName(), cmp.Or(m.GetScope(), scheme.Unscoped))
+}
+
+// Prev returns the revision of the last change before m in the view, as far as m tells. If several
+// prevs are valid, it returns the lowest, which covers the most.
+func (v View) Prev(m *watchv1.Message) int64 {
+	switch {
+	case m.GetType() == watchv1.Type_TYPE_PROGRESS:
+		return m.GetPrevAll()
+	case v.Name != "":
+		return Always // Every message is the whole state.
+	case m.GetType() == watchv1.Type_TYPE_LEFT:
+		return m.GetPrevScope() // It is a statement about the scope only.
+	case v.Scope != "" && v.Namespace != "":
+		return min(m.GetPrevScope(), m.GetPrevNamespace())
+	case v.Scope != "":
+		return m.GetPrevScope()
+	case v.Namespace != "":
+		return m.GetPrevNamespace()
+	}
+	return m.GetPrevAll()
 }

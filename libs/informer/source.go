@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer/internal/interval"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -12,13 +13,8 @@ import (
 type Object = scheme.Object
 
 // View is the part of a resource that an informer follows. It is the whole resource when empty,
-// otherwise a namespace, one name in a namespace, or one scope. For pods a scope is a node, or
-// scheme.Unscoped for pods without a node.
-type View struct {
-	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Scope     string `json:"scope,omitempty"`
-}
+// otherwise a namespace, one name in a namespace, or one scope.
+type View = fabric.View
 
 // Source creates followers of views, over NATS (package fabricsource) or over HTTP list and watch
 // (package listwatch).

@@ -18,8 +18,8 @@ type answer struct {
 }
 
 func (a answer) objects() []informer.Object {
-	objects := make([]informer.Object, len(a.changes))
-	for i, c := range a.changes {
+	objects := make([]informer.Object, len(a.Changes))
+	for i, c := range a.Changes {
 		objects[i] = c.Object
 	}
 	return objects
@@ -27,20 +27,21 @@ func (a answer) objects() []informer.Object {
 
 // answer parses the chunks of one answer. On an error the answer must be discarded.
 func (r reader) answer(chunks []*watchv1.Chunk) (answer, error) {
-	whole, err := r.fabricView().Answer(chunks)
+	read, err := r.view.Answer(chunks)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{outcome: whole.Outcome, reason: whole.Reason}
-	a.history, a.prev, a.revision = historyOfID(whole.History), whole.Prev, whole.Revision
-	for _, e := range whole.Entries {
+	said := &read.Statement
+	a := answer{outcome: read.Outcome, reason: read.Reason}
+	a.History, a.Prev, a.Revision = said.History, said.Prev, said.Revision
+	for _, e := range said.Changes {
 		c, err := r.change(e.GetRevision(), e.GetDeleted(), e.GetNamespace(), e.GetName(), e.GetUid(), e.GetEncoding(), e.GetBody())
 		if fault, ok := errors.AsType[*unreadable](err); ok {
 			a.fault, c.Object = fault, r.placeholder(c)
 		} else if err != nil {
 			return answer{}, err
 		}
-		a.changes = append(a.changes, c)
+		a.Changes = append(a.Changes, c)
 	}
 	return a, nil
 }

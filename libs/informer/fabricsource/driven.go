@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
-	id "github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -129,11 +129,11 @@ func (d *Driven) List(now time.Time) bool {
 	return len(work) > 0
 }
 
-// Position returns the revision of which the sink holds the content, and its history. synced is
-// false before there was any content.
-func (d *Driven) Position() (created int64, nonce uint64, revision int64, synced bool) {
+// Position returns the position of which the sink holds the content. synced is false before there
+// was any content.
+func (d *Driven) Position() (at fabric.Position, synced bool) {
 	m := d.follower.machine
-	return m.history.created, m.history.nonce, m.position, m.synced
+	return m.at, m.synced
 }
 
 // Buffered returns how many messages wait for earlier ones.
@@ -157,7 +157,7 @@ func (h *steppedHTTP) List(ctx context.Context, kind *scheme.Kind, view informer
 	return h.source.List(ctx, kind, view, minimum)
 }
 
-func (h *steppedHTTP) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower {
+func (h *steppedHTTP) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) informer.Follower {
 	if h.current != nil {
 		h.current.End()
 	}

@@ -16,7 +16,7 @@ func (f *follower) chooseWay(ctx context.Context) {
 	switch {
 	case f.stopHTTP != nil && (!m.fallback || f.httpOf != newest):
 		if !m.fallback {
-			f.logger.Info("the bus answers again; leaving HTTP", "revision", m.position)
+			f.logger.Info("the bus answers again; leaving HTTP", "revision", m.at.Revision)
 		}
 		f.stopHTTP()
 		f.stopHTTP, f.require = nil, nil
@@ -26,7 +26,7 @@ func (f *follower) chooseWay(ctx context.Context) {
 			m.forget()
 		}
 		f.count.fellBack()
-		f.logger.Warn("following over HTTP until the bus answers", "revision", m.position)
+		f.logger.Warn("following over HTTP until the bus answers", "revision", m.at.Revision)
 	default:
 		return
 	}
@@ -35,12 +35,12 @@ func (f *follower) chooseWay(ctx context.Context) {
 	}
 	newest = m.newest() // A forgotten history counts too.
 	var from int64
-	if m.synced && !m.rebuild && m.history == newest {
-		from = m.position
+	if m.synced && !m.rebuild && m.at.History == newest {
+		from = m.at.Revision
 	}
 	life, stop := context.WithCancel(ctx)
 	s := &httpSink{follower: f, history: newest, unsaid: newest, position: from, stop: stop, ended: life.Done()}
-	watcher := f.http.Resume(f.kind, f.view, s, newest.id(), from)
+	watcher := f.http.Resume(f.kind, f.view, s, newest, from)
 	f.stopHTTP, f.httpOf, f.require = stop, newest, watcher.Require
 	f.beside(func() {
 		defer stop()
@@ -59,7 +59,7 @@ var (
 type httpSink struct {
 	follower *follower
 	// history is the history of what is reported; unsaid that of servers that do not name one.
-	history, unsaid history
+	history, unsaid fabric.History
 	position        int64
 	stop            context.CancelFunc
 	// ended is closed when the bus has taken over.
@@ -69,7 +69,7 @@ type httpSink struct {
 // History names the history of the next whole view and of everything after it.
 func (s *httpSink) History(of string) {
 	s.history = s.unsaid
-	if h, err := parseHistory(of); err == nil {
+	if h, err := fabric.ParseHistory(of); err == nil {
 		s.history = h
 	}
 }
@@ -81,7 +81,7 @@ func (s *httpSink) Confirmed() {}
 func (s *httpSink) Replace(objects []informer.Object, revision int64) {
 	s.position = revision
 	s.do(func(now time.Time) {
-		if m := s.follower.machine; s.history.compare(m.newest()) < 0 && now.Sub(m.spoken) >= fabric.HistoryGrace {
+		if m := s.follower.machine; s.history.Compare(m.newest()) < 0 && now.Sub(m.spoken) >= fabric.HistoryGrace {
 			m.abandon(now) // HTTP has heard of no newer history for that long, either.
 		}
 		if s.follower.machine.replace(s.history, objects, revision, false) {
@@ -103,7 +103,7 @@ func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 			s.follower.stopHTTP = nil
 			return
 		}
-		s.follower.machine.changes(statement{history: s.history, prev: prev, revision: revision, changes: changes})
+		s.follower.machine.changes(statement{History: s.history, Prev: prev, Revision: revision, Changes: changes})
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/fabric"
-	id "github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric/wire"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/informer/watcher"
@@ -35,7 +35,7 @@ const tries = 3
 // web is list and watch over HTTP: *listwatch.Source.
 type web interface {
 	List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error)
-	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of id.ID, revision int64) informer.Follower
+	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) informer.Follower
 }
 
 // follower does the machine's work: subscriptions, asks, lists, and HTTP in place of all of them.
@@ -65,7 +65,7 @@ type follower struct {
 	unreadable int
 	assembly   fabric.Assembly
 	stopHTTP   context.CancelFunc // set while HTTP has taken over
-	httpOf     history            // the history of what HTTP reports
+	httpOf     fabric.History     // the history of what HTTP reports
 	require    func(int64)        // set while HTTP has taken over
 	overHTTP   atomic.Bool        // whether HTTP has taken over, readable without mu
 	waiters    []waiter
@@ -147,13 +147,7 @@ func (f *follower) countLoss(err error) {
 }
 
 // subjects cover the view and the progress of the resource.
-func (f *follower) subjects() []string {
-	view := bus.ViewSubject(f.kind.Group, f.kind.Resource, f.view.Scope, f.view.Namespace, f.view.Name)
-	if f.view == (informer.View{}) {
-		return []string{view}
-	}
-	return []string{view, bus.ProgressSubject(f.kind.Group, f.kind.Resource)}
-}
+func (f *follower) subjects() []string { return wire.Subjects(f.kind.GroupResource(), f.view) }
 
 // do changes the machine and wakes the loop, since the next due time may have changed.
 func (f *follower) do(change func(now time.Time)) {
@@ -261,7 +255,7 @@ func (f *follower) message(m bus.Message) {
 			f.logger.Warn("the resource is no longer served; asking whether that is so")
 			f.machine.disturbed(now)
 		case e.progress:
-			f.machine.progress(now, e.history, e.prev, e.revision, e.start)
+			f.machine.progress(now, e.History, e.Prev, e.Revision, e.start)
 		default:
 			f.machine.change(now, e.statement, e.omitted)
 		}
@@ -311,24 +305,24 @@ func (f *follower) receive(ctx context.Context, now time.Time, a answer) {
 	switch a.outcome {
 	case watchv1.Outcome_OUTCOME_CHANGES, watchv1.Outcome_OUTCOME_WHOLE, watchv1.Outcome_OUTCOME_LIST:
 		known := m.newest()
-		if m.noteHistory(now, a.history, m.current.fresh); known != m.newest() {
+		if m.noteHistory(now, a.History, m.current.fresh); known != m.newest() {
 			f.logger.Warn("all servers have long been in an older history; dropping the known content",
-				"history", a.history.String(), "known", known.String())
+				"history", a.History.String(), "known", known.String())
 		}
 	}
 	switch {
 	case a.fault != nil:
 		f.count.discarded("unreadable object")
 		if f.unreadable++; f.unreadable < tries {
-			f.logger.Warn("cannot read an object in an answer; asking again", "revision", a.revision, "err", a.fault)
+			f.logger.Warn("cannot read an object in an answer; asking again", "revision", a.Revision, "err", a.fault)
 			m.failed(now) // Another responder may be able to read it.
 			return
 		}
 		// HTTP may have the object in another encoding. If not, the rest of the answer is still
 		// true.
-		f.logger.Error("cannot read an object in an answer; listing over HTTP", "revision", a.revision, "err", a.fault)
+		f.logger.Error("cannot read an object in an answer; listing over HTTP", "revision", a.Revision, "err", a.fault)
 		f.startList(ctx, now, a, func(now time.Time) {
-			f.logger.Error("cannot read an object; keeping its last readable state", "revision", a.revision, "err", a.fault)
+			f.logger.Error("cannot read an object; keeping its last readable state", "revision", a.Revision, "err", a.fault)
 			f.content(now, a)
 			m.lacking(now)
 		})
@@ -338,7 +332,7 @@ func (f *follower) receive(ctx context.Context, now time.Time, a answer) {
 		f.startList(ctx, now, a, m.failed)
 	case a.outcome == watchv1.Outcome_OUTCOME_NOT_YET:
 		m.notYet(now)
-		m.lags(now, a.history, a.revision)
+		m.lags(now, a.History, a.Revision)
 	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
 		f.logger.Warn("the bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
 		m.refused(now)
@@ -355,17 +349,17 @@ func (f *follower) content(now time.Time, a answer) {
 	m := f.machine
 	if a.outcome == watchv1.Outcome_OUTCOME_CHANGES {
 		moved := m.changes(a.statement)
-		f.answered(now, a.history, a.revision, moved)
+		f.answered(now, a.History, a.Revision, moved)
 		return
 	}
 	compared := m.current.compare
 	before := m.index.digest
-	same := m.synced && a.history == m.history && a.revision == m.position
-	moved := m.replace(a.history, a.objects(), a.revision, compared)
-	f.answered(now, a.history, a.revision, moved)
+	same := m.synced && a.History == m.at.History && a.Revision == m.at.Revision
+	moved := m.replace(a.History, a.objects(), a.Revision, compared)
+	f.answered(now, a.History, a.Revision, moved)
 	if compared && same && before != m.index.digest {
 		f.count.discarded("content that differed from etcd")
-		f.logger.Error("the content differed from etcd at the same revision; replaced it", "revision", a.revision)
+		f.logger.Error("the content differed from etcd at the same revision; replaced it", "revision", a.Revision)
 	}
 }
 
@@ -374,17 +368,17 @@ func (f *follower) content(now time.Time, a answer) {
 func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
 	f.machine.listing(now)
 	// The ask's own minimum may be a revision of another history.
-	number, minimum := f.number, a.revision
+	number, minimum := f.number, a.Revision
 	f.spawn(func() {
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
 		listing, err := f.http.List(ctx, f.kind, f.view, minimum)
-		of := a.history
-		if listing.History != (id.ID{}) {
-			of = historyOfID(listing.History)
+		of := a.History
+		if !listing.History.IsZero() {
+			of = listing.History
 		}
-		if err == nil && of.compare(a.history) < 0 {
-			err = fmt.Errorf("the list is of history %v, which is over: the answer is of %v", of, a.history)
+		if err == nil && of.Compare(a.History) < 0 {
+			err = fmt.Errorf("the list is of history %v, which is over: the answer is of %v", of, a.History)
 		}
 		if err != nil && ctx.Err() == nil {
 			f.logger.Warn("could not list a view", "err", err)

@@ -75,7 +75,7 @@ func (p *plane) write(namespace, name, uid string, deleted, lost bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := &watchv1.Message{
-		History: h1.wire(), Type: watchv1.Type_TYPE_PUT, Version: "v1", Kind: "Pod", Resource: "pods",
+		History: h1.Wire(), Type: watchv1.Type_TYPE_PUT, Version: "v1", Kind: "Pod", Resource: "pods",
 		Namespace: namespace, Name: name, Uid: uid, Scope: scheme.Unscoped,
 		PrevAll: p.at, PrevNamespace: p.at, PrevScope: p.at,
 		Encoding: watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF, Body: body(p.t, p.r, namespace, name, uid),
@@ -108,7 +108,7 @@ func (p *plane) progress() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.publish(bus.ProgressSubject("", "pods"), &watchv1.Message{
-		History: h1.wire(), Type: watchv1.Type_TYPE_PROGRESS, Resource: "pods", PrevAll: p.at, Revision: p.at,
+		History: h1.Wire(), Type: watchv1.Type_TYPE_PROGRESS, Resource: "pods", PrevAll: p.at, Revision: p.at,
 	})
 }
 
@@ -133,7 +133,7 @@ func (p *plane) answer(m bus.Message) {
 func (p *plane) chunks(ask *watchv1.Ask, size int) []*watchv1.Chunk {
 	outcome, prev := watchv1.Outcome_OUTCOME_WHOLE, int64(0)
 	var entries []*watchv1.Entry
-	if ask.Since != nil && ask.GetHistory().GetCreated() == h1.created {
+	if ask.Since != nil && ask.GetHistory().GetCreated() == h1.Created {
 		outcome, prev = watchv1.Outcome_OUTCOME_CHANGES, ask.GetSince()
 		for _, m := range p.log {
 			if m.GetRevision() > prev && (ask.GetNamespace() == "" || ask.GetNamespace() == m.GetNamespace()) {
@@ -159,7 +159,7 @@ func (p *plane) chunks(ask *watchv1.Ask, size int) []*watchv1.Chunk {
 		part = slices.DeleteFunc(part, func(e *watchv1.Entry) bool { return e == nil })
 		chunks = append(chunks, &watchv1.Chunk{
 			Answer: uint64(len(p.asks)), Index: uint32(len(chunks)), Outcome: outcome,
-			History: h1.wire(), Prev: prev, Revision: p.at, Entries: part,
+			History: h1.Wire(), Prev: prev, Revision: p.at, Entries: part,
 		})
 	}
 	chunks[len(chunks)-1].Count = uint32(len(chunks))
@@ -417,7 +417,7 @@ func TestLargeViewIsListed(t *testing.T) {
 		if ask.Since != nil {
 			return false
 		}
-		p.publish(m.Reply, &watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: h1.wire()})
+		p.publish(m.Reply, &watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: h1.Wire()})
 		return true
 	}
 	s, f := follow(t, server, apiOf(t, scheme.New(), "x", "y"), informer.View{Namespace: "a"})
@@ -540,8 +540,8 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 		p.put("a", "late", "u", false)
 	}
 	f.mu.Lock()
-	if f.machine.position < shown {
-		t.Errorf("went back from %d to %d", shown, f.machine.position)
+	if f.machine.at.Revision < shown {
+		t.Errorf("went back from %d to %d", shown, f.machine.at.Revision)
 	}
 	f.mu.Unlock()
 	// Then the view advances.
@@ -552,7 +552,7 @@ func TestBusAwayFallsBackToHTTPAndReturns(t *testing.T) {
 	for away := true; away; {
 		p.put("a", "new", "u", false)
 		f.mu.Lock()
-		away = f.stopHTTP != nil || f.machine.position <= shown
+		away = f.stopHTTP != nil || f.machine.at.Revision <= shown
 		f.mu.Unlock()
 		// Slow enough that an answer can hold everything written before the ask.
 		<-time.After(20 * time.Millisecond)

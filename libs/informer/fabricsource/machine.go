@@ -21,18 +21,17 @@ type machine struct {
 	random func(time.Duration) time.Duration
 	count  counters
 
-	// position is the revision of which the sink holds the exact content, in history. Both mean
-	// nothing until synced is set.
-	history  history
-	position int64
-	synced   bool
-	index    index
-	buffer   buffer
+	// at is the position of which the sink holds the exact content. It means nothing until synced is
+	// set.
+	at     fabric.Position
+	synced bool
+	index  index
+	buffer buffer
 
 	// heard is the highest revision of any change known in the view, last the highest head of the
 	// whole resource; both belong to heardHistory. required is the revision set by Require. rebuild
 	// asks for a whole view at any position.
-	heardHistory history
+	heardHistory fabric.History
 	// spoken is when the newest history was last heard of. olderSince is since when all answers
 	// that are as new as etcd belong to older histories.
 	spoken, olderSince time.Time
@@ -67,8 +66,8 @@ func newMachine(sink informer.Sink, whole bool, random func(time.Duration) time.
 }
 
 // hear records that something happened at revision. The revision belongs to one history (I6).
-func (m *machine) hear(h history, revision, last int64) {
-	switch h.compare(m.heardHistory) {
+func (m *machine) hear(h fabric.History, revision, last int64) {
+	switch h.Compare(m.heardHistory) {
 	case 1:
 		m.heardHistory, m.heard, m.last = h, revision, last
 	case 0:
@@ -77,33 +76,33 @@ func (m *machine) hear(h history, revision, last int64) {
 }
 
 // newest returns the highest known history: all others are over.
-func (m *machine) newest() history {
-	if m.heardHistory.compare(m.history) > 0 {
+func (m *machine) newest() fabric.History {
+	if m.heardHistory.Compare(m.at.History) > 0 {
 		return m.heardHistory
 	}
-	return m.history
+	return m.at.History
 }
 
 // known reports to the sink, if it implements Notices, that etcd is ahead of the content.
-func (m *machine) known(h history, revision int64) {
-	if notices, ok := m.sink.(informer.Notices); ok && h == m.history {
+func (m *machine) known(h fabric.History, revision int64) {
+	if notices, ok := m.sink.(informer.Notices); ok && h == m.at.History {
 		notices.Known(revision)
 	}
 }
 
 // lacks reports whether an ask could bring anything that is needed now.
-func (m *machine) lacks() bool { return m.required > m.position || m.misses() }
+func (m *machine) lacks() bool { return m.required > m.at.Revision || m.misses() }
 
 // misses is lacks without the revision set by Require.
 func (m *machine) misses() bool {
 	if !m.synced || m.rebuild || m.fresh {
 		return true
 	}
-	switch m.heardHistory.compare(m.history) {
+	switch m.heardHistory.Compare(m.at.History) {
 	case 1:
 		return true
 	case 0:
-		return m.heard > m.position || m.whole && m.last > m.position
+		return m.heard > m.at.Revision || m.whole && m.last > m.at.Revision
 	}
 	return false
 }
@@ -111,9 +110,9 @@ func (m *machine) misses() bool {
 // noteHistory records that a history was heard of. fresh means that what was heard is as new as
 // etcd. If only older histories are heard of for long, the newest belonged to an etcd that is gone
 // and whose clock was ahead. The machine then abandons everything it knows (I6).
-func (m *machine) noteHistory(now time.Time, h history, fresh bool) {
+func (m *machine) noteHistory(now time.Time, h fabric.History, fresh bool) {
 	switch {
-	case h.compare(m.newest()) >= 0:
+	case h.Compare(m.newest()) >= 0:
 		m.spoken, m.olderSince = now, time.Time{}
 	case !fresh:
 	case m.olderSince.IsZero():
@@ -125,19 +124,19 @@ func (m *machine) noteHistory(now time.Time, h history, fresh bool) {
 
 // abandon drops everything that is known, including which histories are over.
 func (m *machine) abandon(now time.Time) {
-	m.heardHistory, m.heard, m.last, m.required = history{}, 0, 0, 0
-	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
+	m.heardHistory, m.heard, m.last, m.required = fabric.History{}, 0, 0, 0
+	m.at, m.synced, m.unconfirmed = fabric.Position{}, false, false
 	m.index, m.buffer = newIndex(0), buffer{limit: m.buffer.limit}
 	m.spoken, m.olderSince = now, time.Time{}
 }
 
 // change handles a change message of the view, complete or not (I2).
 func (m *machine) change(now time.Time, s statement, omitted bool) {
-	m.noteHistory(now, s.history, false)
-	if m.synced && (s.history.compare(m.history) < 0 || s.history == m.history && s.revision <= m.position) {
+	m.noteHistory(now, s.History, false)
+	if m.synced && (s.History.Compare(m.at.History) < 0 || s.History == m.at.History && s.Revision <= m.at.Revision) {
 		return
 	}
-	m.hear(s.history, s.revision, 0)
+	m.hear(s.History, s.Revision, 0)
 	if !omitted {
 		if m.accept(s) {
 			m.drain()
@@ -149,20 +148,20 @@ func (m *machine) change(now time.Time, s statement, omitted bool) {
 	}
 	if m.synced {
 		m.count.gap()
-		m.known(s.history, s.revision)
+		m.known(s.History, s.Revision)
 		m.plan(now, m.jitter())
 	}
 }
 
 // progress handles a progress message: nothing happened in (last, seen]. start is the start of the
 // publisher's window (I3).
-func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
+func (m *machine) progress(now time.Time, h fabric.History, last, seen, start int64) {
 	m.noteHistory(now, h, false)
 	if m.unserved {
 		m.unserved = false // I9: it is served again, or elsewhere.
 		m.disturbed(now)
 	}
-	if m.synced && h.compare(m.history) < 0 {
+	if m.synced && h.Compare(m.at.History) < 0 {
 		return
 	}
 	m.alive(now)
@@ -170,13 +169,13 @@ func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
 	if !m.synced {
 		return
 	}
-	if h != m.history {
+	if h != m.at.History {
 		m.plan(now, m.jitter())
 		return
 	}
 	switch {
-	case last <= m.position:
-		if m.accept(statement{history: h, prev: last, revision: seen}) {
+	case last <= m.at.Revision:
+		if m.accept(statement{History: h, Prev: last, Revision: seen}) {
 			m.drain()
 		}
 	case m.whole:
@@ -189,12 +188,12 @@ func (m *machine) progress(now time.Time, h history, last, seen, start int64) {
 
 // accept applies a statement if it is the next one, by the one rule.
 func (m *machine) accept(s statement) bool {
-	if !m.synced || s.history != m.history || s.prev > m.position || s.revision <= m.position {
+	if !m.synced || m.at.Judge(s.History, s.Prev, s.Revision) != fabric.Next {
 		return false
 	}
-	applied := make([]informer.Change, 0, len(s.changes))
-	for _, c := range s.changes {
-		if c.Revision <= m.position {
+	applied := make([]informer.Change, 0, len(s.Changes))
+	for _, c := range s.Changes {
+		if c.Revision <= m.at.Revision {
 			continue
 		}
 		if c.Deleted {
@@ -210,8 +209,8 @@ func (m *machine) accept(s statement) bool {
 		}
 		applied = append(applied, c)
 	}
-	m.position = s.revision
-	m.sink.Apply(applied, s.revision)
+	m.at.Revision = s.Revision
+	m.sink.Apply(applied, s.Revision)
 	return true
 }
 
@@ -221,11 +220,11 @@ func (m *machine) drain() {
 		if m.accept(s) {
 			return false
 		}
-		switch s.history.compare(m.history) {
+		switch s.History.Compare(m.at.History) {
 		case -1:
 			return false
 		case 0:
-			return s.revision > m.position
+			return s.Revision > m.at.Revision
 		}
 		return true
 	})
@@ -233,36 +232,36 @@ func (m *machine) drain() {
 
 // replace applies a whole view. forced means that the view was requested for any position, so a
 // view at the position itself is accepted too (I8).
-func (m *machine) replace(h history, objects []informer.Object, revision int64, forced bool) bool {
+func (m *machine) replace(h fabric.History, objects []informer.Object, revision int64, forced bool) bool {
 	if m.synced {
-		switch h.compare(m.history) {
+		switch h.Compare(m.at.History) {
 		case -1:
 			return false
 		case 0:
-			if revision < m.position || revision == m.position && !forced && !m.rebuild {
+			if revision < m.at.Revision || revision == m.at.Revision && !forced && !m.rebuild {
 				return false
 			}
 		case 1:
 			// Content read over HTTP before any history was known belongs to this one.
-			if m.history == (history{}) && revision < m.position {
+			if m.at.History == (fabric.History{}) && revision < m.at.Revision {
 				return false
 			}
 		}
 	}
-	if !m.synced && h != (history{}) && h.compare(m.heardHistory) < 0 {
+	if !m.synced && h != (fabric.History{}) && h.Compare(m.heardHistory) < 0 {
 		return false // That history is over, and the content known before it was forgotten may be newer.
 	}
-	if m.synced && h != m.history && m.history != (history{}) {
+	if m.synced && h != m.at.History && m.at.History != (fabric.History{}) {
 		m.required = 0 // It was a revision of another life of etcd.
 	}
-	if m.heardHistory.compare(h) < 0 {
+	if m.heardHistory.Compare(h) < 0 {
 		m.heardHistory, m.heard, m.last = h, 0, 0
 	}
 	m.index = newIndex(len(objects))
 	for _, obj := range objects {
 		m.index.put(obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), revisionOf(obj))
 	}
-	m.history, m.position, m.synced, m.rebuild, m.unconfirmed = h, revision, true, false, false
+	m.at, m.synced, m.rebuild, m.unconfirmed = fabric.Position{History: h, Revision: revision}, true, false, false
 	m.count.wholeView()
 	if continuity, ok := m.sink.(informer.Continuity); ok {
 		continuity.History(h.String())
@@ -283,13 +282,13 @@ func revisionOf(obj informer.Object) int64 {
 
 // changes applies an answer "since prev", or what a watch over HTTP reported.
 func (m *machine) changes(s statement) bool {
-	for _, c := range s.changes {
-		if c.Revision > s.revision {
+	for _, c := range s.Changes {
+		if c.Revision > s.Revision {
 			m.count.discarded("impossible answer")
 			return false
 		}
 	}
-	slices.SortStableFunc(s.changes, func(a, b informer.Change) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortStableFunc(s.Changes, func(a, b informer.Change) int { return cmp.Compare(a.Revision, b.Revision) })
 	if !m.accept(s) {
 		return false
 	}
@@ -302,7 +301,7 @@ func (m *machine) require(now time.Time, revision int64) {
 	if revision > m.required {
 		m.required, m.refusals = revision, 0
 	}
-	if m.synced && m.required > m.position {
+	if m.synced && m.required > m.at.Revision {
 		m.plan(now, m.jitter())
 	}
 }

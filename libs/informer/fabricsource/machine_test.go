@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -47,18 +48,18 @@ func (r *recorder) expect(t *testing.T, want ...string) {
 
 var (
 	epoch = time.Unix(1_000_000, 0)
-	h1    = history{created: 1, nonce: 1}
-	h2    = history{created: 2, nonce: 1}
+	h1    = fabric.History{Created: 1, Nonce: 1}
+	h2    = fabric.History{Created: 2, Nonce: 1}
 )
 
 func put(name, uid string, prev, revision int64) statement {
-	return statement{history: h1, prev: prev, revision: revision, changes: []informer.Change{
+	return statement{History: h1, Prev: prev, Revision: revision, Changes: []informer.Change{
 		{Revision: revision, Name: name, UID: uid, Object: pod(name, uid, revision)},
 	}}
 }
 
 func gone(name, uid string, prev, revision int64) statement {
-	return statement{history: h1, prev: prev, revision: revision, changes: []informer.Change{
+	return statement{History: h1, Prev: prev, Revision: revision, Changes: []informer.Change{
 		{Revision: revision, Deleted: true, Name: name, UID: uid},
 	}}
 }
@@ -114,7 +115,7 @@ func TestAcceptanceRule(t *testing.T) {
 		t.Errorf("nothing is missing, and %+v was asked", a)
 	}
 	old := put("b", "2", 16, 17)
-	old.history = history{created: 0, nonce: 9}
+	old.History = fabric.History{Created: 0, Nonce: 9}
 	m.change(epoch, old, false)
 	r.expect(t)
 }
@@ -130,7 +131,7 @@ func TestGapIsAskedFor(t *testing.T) {
 	if a, ok := tickUntilAsk(m, epoch); ok {
 		t.Errorf("two asks at once: %+v", a)
 	}
-	s := statement{history: h1, prev: 10, revision: 12, changes: []informer.Change{put("b", "2", 0, 12).changes[0], gone("a", "1", 0, 11).changes[0]}}
+	s := statement{History: h1, Prev: 10, Revision: 12, Changes: []informer.Change{put("b", "2", 0, 12).Changes[0], gone("a", "1", 0, 11).Changes[0]}}
 	m.answered(epoch, m.changes(s))
 	r.expect(t, "apply -a/1@11 +b/2@12 to 12", "apply +c/3@13 to 13")
 	if a, ok := tickUntilAsk(m, epoch); ok {
@@ -154,7 +155,7 @@ func TestAnswersThatAreOld(t *testing.T) {
 			t.Errorf("a whole view at %d was accepted at 10", revision)
 		}
 	}
-	if m.changes(statement{history: h1, prev: 11, revision: 13}) || m.changes(statement{history: h1, prev: 2, revision: 10}) {
+	if m.changes(statement{History: h1, Prev: 11, Revision: 13}) || m.changes(statement{History: h1, Prev: 2, Revision: 10}) {
 		t.Error("changes that do not fit were accepted")
 	}
 	r.expect(t)
@@ -255,7 +256,7 @@ func TestHeardIsOfOneHistory(t *testing.T) {
 	m.change(epoch, put("b", "2", 50, 51), false)
 	m.require(epoch, 60)
 	later := put("c", "3", 3, 4)
-	later.history = h2
+	later.History = h2
 	m.change(epoch, later, false)
 	a, ok := tickUntilAsk(m, epoch)
 	if !ok || a.history != h1 {
@@ -279,9 +280,9 @@ func TestHeardIsOfOneHistory(t *testing.T) {
 func TestAnotherUIDIsDeletedByItsOwn(t *testing.T) {
 	m, r := synced(t, true)
 	// a/1 was deleted, and a/2 was created and deleted too; the answer has only the last deletion.
-	m.changes(statement{history: h1, prev: 10, revision: 14, changes: []informer.Change{{Revision: 13, Deleted: true, Name: "a", UID: "2", Object: pod("a", "2", 13)}}})
+	m.changes(statement{History: h1, Prev: 10, Revision: 14, Changes: []informer.Change{{Revision: 13, Deleted: true, Name: "a", UID: "2", Object: pod("a", "2", 13)}}})
 	r.expect(t, "apply -a/1@13 to 14")
-	m.changes(statement{history: h1, prev: 14, revision: 16, changes: []informer.Change{{Revision: 15, Deleted: true, Name: "x", UID: "9"}}})
+	m.changes(statement{History: h1, Prev: 14, Revision: 16, Changes: []informer.Change{{Revision: 15, Deleted: true, Name: "x", UID: "9"}}})
 	r.expect(t, "apply -x/9@15 to 16") // It came and went: a change, although there is nothing to report.
 }
 
@@ -295,7 +296,7 @@ func TestRequire(t *testing.T) {
 	if a, ok := tickUntilAsk(m, epoch); !ok || a.minimum != 30 {
 		t.Fatalf("the ask is %+v, %v", a, ok)
 	}
-	m.answered(epoch, m.changes(statement{history: h1, prev: 10, revision: 31}))
+	m.answered(epoch, m.changes(statement{History: h1, Prev: 10, Revision: 31}))
 	r.expect(t, "apply to 31")
 }
 

@@ -12,7 +12,7 @@ import (
 // of a wiped etcd is the older one. It is followed once only such answers, as new as etcd, have
 // come for long.
 func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
-	wiped := history{created: 0, nonce: 9}
+	wiped := fabric.History{Created: 0, Nonce: 9}
 	m, r := synced(t, true)
 	m.require(epoch, 5000)
 	now := epoch
@@ -34,7 +34,7 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 		t.Error("the machine waits for something of the old history")
 	}
 	next := put("c", "3", 3, 4)
-	next.history = wiped
+	next.History = wiped
 	m.change(now, next, false)
 	r.expect(t, "apply +c/3@4 to 4")
 }
@@ -42,7 +42,7 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 // TestAnOlderHistoryIsOver checks that an older history stays over while the newer one is still
 // heard of, and unless an answer confirms the older one as what etcd holds now.
 func TestAnOlderHistoryIsOver(t *testing.T) {
-	older := history{created: 0, nonce: 9}
+	older := fabric.History{Created: 0, Nonce: 9}
 	for name, step := range map[string]func(m *machine, now time.Time){
 		"a publisher goes on":        func(m *machine, now time.Time) { m.noteHistory(now, older, true); m.progress(now, h1, 10, 10, 0) },
 		"another server has the new": func(m *machine, now time.Time) { m.noteHistory(now, older, true); m.noteHistory(now, h1, false) },
@@ -56,7 +56,7 @@ func TestAnOlderHistoryIsOver(t *testing.T) {
 			now = now.Add(repeat)
 			step(m, now)
 		}
-		if m.replace(older, nil, 100, false) || !m.synced || m.history != h1 {
+		if m.replace(older, nil, 100, false) || !m.synced || m.at.History != h1 {
 			t.Errorf("%s: the older history is followed", name)
 		}
 		r.expect(t)

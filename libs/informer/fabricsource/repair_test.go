@@ -26,7 +26,7 @@ func unreadableAnswers(t *testing.T, p *plane) {
 	good := body(t, p.r, "a", "y", "u2")
 	p.reply = func(m bus.Message, _ *watchv1.Ask) bool {
 		p.publish(m.Reply, &watchv1.Chunk{
-			Answer: uint64(len(p.asks)), Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 2,
+			Answer: uint64(len(p.asks)), Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.Wire(), Revision: 2,
 			Entries: []*watchv1.Entry{
 				{Revision: 1, Namespace: "a", Name: "x", Uid: "u1", Encoding: 1, Body: []byte("k8s\x00garbage")},
 				{Revision: 2, Namespace: "a", Name: "y", Uid: "u2", Encoding: 1, Body: good},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -25,8 +26,8 @@ func (m *machine) refresh(now time.Time) uint64 {
 
 // confirm records that the current answer was applied and was as new as etcd at the time of the
 // ask. It reports whether a caller was waiting for that.
-func (m *machine) confirm(h history, revision int64) bool {
-	if !m.asking || !m.current.fresh || !m.synced || h != m.history || m.position < revision {
+func (m *machine) confirm(h fabric.History, revision int64) bool {
+	if !m.asking || !m.current.fresh || !m.synced || h != m.at.History || m.at.Revision < revision {
 		return false
 	}
 	if m.unconfirmed {
@@ -43,19 +44,19 @@ func (m *machine) confirm(h history, revision int64) bool {
 }
 
 // resume starts from the content of an earlier process; it is called before start.
-func (m *machine) resume(h history, position int64, objects []informer.Object) {
+func (m *machine) resume(h fabric.History, position int64, objects []informer.Object) {
 	m.index = newIndex(len(objects))
 	for _, obj := range objects {
 		m.index.put(obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), revisionOf(obj))
 	}
-	m.history, m.position, m.synced, m.unconfirmed = h, position, true, true
+	m.at, m.synced, m.unconfirmed = fabric.Position{History: h, Revision: position}, true, true
 }
 
 // forget drops content that was resumed but not confirmed. HTTP may name no history, so a watch
 // from an old position might belong to another life of etcd. Older histories stay over.
 func (m *machine) forget() {
-	m.hear(m.history, 0, 0)
-	m.history, m.position, m.synced, m.unconfirmed = history{}, 0, false, false
+	m.hear(m.at.History, 0, 0)
+	m.at, m.synced, m.unconfirmed = fabric.Position{}, false, false
 	m.index = newIndex(0)
 }
 
@@ -91,7 +92,7 @@ func (f *follower) Refresh(ctx context.Context) error {
 // Resume makes Run start from the content of an earlier process, which an ask then brings up to
 // date.
 func (f *follower) Resume(history string, revision int64, objects []informer.Object) error {
-	h, err := parseHistory(history)
+	h, err := fabric.ParseHistory(history)
 	if err != nil || revision <= 0 {
 		return fmt.Errorf("resuming %s at revision %d of history %q: invalid revision or history", f.kind.GroupResource(), revision, history)
 	}
@@ -100,7 +101,7 @@ func (f *follower) Resume(history string, revision int64, objects []informer.Obj
 }
 
 // answered ends an ask. The caller holds mu.
-func (f *follower) answered(now time.Time, h history, revision int64, moved bool) {
+func (f *follower) answered(now time.Time, h fabric.History, revision int64, moved bool) {
 	m := f.machine
 	confirmed := m.confirm(h, revision)
 	m.answered(now, moved || confirmed)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -33,7 +34,7 @@ func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
 		t.Fatalf("asked %+v, %v", a, send)
 	}
 	// A message advances the content, but does not show how new it is.
-	m.change(epoch, statement{history: h1, prev: 7, revision: 12, changes: []informer.Change{{Revision: 12, Name: "b", UID: "2", Object: pod("b", "2", 12)}}}, false)
+	m.change(epoch, statement{History: h1, Prev: 7, Revision: 12, Changes: []informer.Change{{Revision: 12, Name: "b", UID: "2", Object: pod("b", "2", 12)}}}, false)
 	if sink.position != 12 || sink.confirmed != 0 {
 		t.Errorf("at %d, confirmed %d times", sink.position, sink.confirmed)
 	}
@@ -63,7 +64,7 @@ func TestResumedContentOfAnotherHistoryIsReplaced(t *testing.T) {
 	// HTTP names no history, so resumed and unconfirmed content is no place to continue from.
 	m.resume(h1, 100, nil)
 	m.forget()
-	if !m.replace(history{}, nil, 3, false) || sink.position != 3 || sink.history != "" {
+	if !m.replace(fabric.History{}, nil, 3, false) || sink.position != 3 || sink.history != "" {
 		t.Errorf("at %d of %q", sink.position, sink.history)
 	}
 }
@@ -77,7 +78,7 @@ func TestRefresh(t *testing.T) {
 	}
 	// A call during an ask waits for the next ask.
 	second := m.refresh(epoch)
-	m.answered(epoch, m.confirm(m.history, m.position))
+	m.answered(epoch, m.confirm(m.at.History, m.at.Revision))
 	if m.refreshed != first {
 		t.Errorf("fresh for %d of %d", m.refreshed, second)
 	}
@@ -91,26 +92,13 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-func TestHistoryText(t *testing.T) {
-	for _, h := range []history{h1, h2, {created: 1, nonce: 1<<64 - 1}} {
-		if back, err := parseHistory(h.String()); err != nil || back != h {
-			t.Errorf("%v is %q, which is %v, %v", h, h.String(), back, err)
-		}
-	}
-	for _, text := range []string{"", "-", "1", "1-", "-1", "x-1", "0-0", "1-1-1"} {
-		if h, err := parseHistory(text); err == nil {
-			t.Errorf("%q is %v", text, h)
-		}
-	}
-}
-
 // TestForgottenContentIsNotFollowedByAnOlderHistory checks that resumed content is forgotten if
 // HTTP takes over before it is confirmed, and that older histories are over all the same.
 func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
 	for name, one := range map[string]struct {
-		of   history
+		of   fabric.History
 		want bool
-	}{"older": {h1, false}, "the same": {h2, true}, "not known": {history{}, true}} {
+	}{"older": {h1, false}, "the same": {h2, true}, "not known": {fabric.History{}, true}} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(&continuitySink{}, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
 			m.resume(h2, 20, nil)

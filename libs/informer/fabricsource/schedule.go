@@ -1,6 +1,10 @@
 package fabricsource
 
-import "time"
+import (
+	"time"
+
+	"github.com/garboard/garboard/libs/fabric"
+)
 
 // The timing of the rules.
 const (
@@ -81,7 +85,7 @@ type schedule struct {
 
 // ask is a question to the apiservers.
 type ask struct {
-	history history
+	history fabric.History
 	// since is the position. Without delta, the ask is for a whole view.
 	since   int64
 	delta   bool
@@ -109,7 +113,7 @@ func (m *machine) plan(now time.Time, delay time.Duration) {
 // planQuiet plans the quiet turn. It comes soon for a view that is adrift, whose position is before
 // the start of the publisher's window: no future message can link to that position.
 func (m *machine) planQuiet(now time.Time, start int64) {
-	if m.position < start {
+	if m.at.Revision < start {
 		if soon := now.Add(m.random(adriftJitter)); m.quietAt.IsZero() || soon.Before(m.quietAt) {
 			m.quietAt = soon
 		}
@@ -178,7 +182,7 @@ func (m *machine) tick(now time.Time) (ask, bool) {
 			m.plan(now, m.jitter())
 		}
 	}
-	if due(&m.quietAt, now) && m.synced && m.heardHistory == m.history && m.last > m.position {
+	if due(&m.quietAt, now) && m.synced && m.heardHistory == m.at.History && m.last > m.at.Revision {
 		m.quietTurn = true
 		m.plan(now, 0)
 	}
@@ -215,13 +219,13 @@ func due(at *time.Time, now time.Time) bool {
 func (m *machine) compose(now time.Time) ask {
 	a := ask{fresh: m.fresh, quiet: m.quietTurn, awaits: !m.misses() && !m.digest && !m.quietTurn}
 	if m.synced {
-		a.history = m.history
-		a.minimum = max(a.minimum, m.position)
-		if m.heardHistory == m.history {
+		a.history = m.at.History
+		a.minimum = max(a.minimum, m.at.Revision)
+		if m.heardHistory == m.at.History {
 			a.minimum = max(a.minimum, m.heard, m.last)
 		}
-		if !m.rebuild && m.history != (history{}) {
-			a.since, a.delta = m.position, true
+		if !m.rebuild && m.at.History != (fabric.History{}) {
+			a.since, a.delta = m.at.Revision, true
 			if m.digest {
 				a.compare, a.digest = true, m.index.digest
 			}
@@ -343,10 +347,10 @@ func (m *machine) notYet(now time.Time) {
 // lags records the revision of a responder that is behind. If all responders stay behind content
 // that was resumed and not confirmed, the machine forgets that content: perhaps etcd was set back,
 // and no apiserver is left that knew. A fresh view is never older than etcd.
-func (m *machine) lags(now time.Time, h history, revision int64) {
+func (m *machine) lags(now time.Time, h fabric.History, revision int64) {
 	switch {
-	case !m.unconfirmed || h != m.history || revision <= 0:
-	case revision >= m.position:
+	case !m.unconfirmed || h != m.at.History || revision <= 0:
+	case revision >= m.at.Revision:
 		m.aheadSince = time.Time{}
 	case m.aheadSince.IsZero():
 		m.aheadSince = now

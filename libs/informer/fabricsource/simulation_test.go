@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -51,7 +52,7 @@ type write struct {
 
 // timeline is one life of etcd: states[i] is the content at revision first+i.
 type timeline struct {
-	history history
+	history fabric.History
 	first   int64
 	states  []map[string]object
 	writes  [][]write
@@ -164,7 +165,7 @@ func (nothingCounted) overflow()        {}
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{t: t, rand: rand.New(rand.NewPCG(seed, 7)), now: time.Unix(1_000_000, 0), faults: true}
-	life := &timeline{history: history{created: 1, nonce: 1}, first: 100, states: []map[string]object{{}}, writes: [][]write{nil}}
+	life := &timeline{history: fabric.History{Created: 1, Nonce: 1}, first: 100, states: []map[string]object{{}}, writes: [][]write{nil}}
 	s.lives = []*timeline{life}
 	for range 10 {
 		s.write()
@@ -260,7 +261,7 @@ func (s *simulation) restore() {
 	l := s.life()
 	keep := len(l.states) - s.rand.IntN(min(8, len(l.states)-1))
 	s.lives = append(s.lives, &timeline{
-		history: history{created: l.history.created + 1, nonce: s.rand.Uint64()}, first: l.first,
+		history: fabric.History{Created: l.history.Created + 1, Nonce: s.rand.Uint64()}, first: l.first,
 		states: slices.Clone(l.states[:keep]), writes: slices.Clone(l.writes[:keep]),
 	})
 }
@@ -310,17 +311,17 @@ func (s *simulation) publish() {
 }
 
 // message sends one watch message to the informers whose subjects it matches.
-func (s *simulation) message(h history, e taken, typ watchv1.Type, scope string, prevScope int64, omitted bool) {
+func (s *simulation) message(h fabric.History, e taken, typ watchv1.Type, scope string, prevScope int64, omitted bool) {
 	m := &watchv1.Message{
 		Type: typ, Resource: "pods", Namespace: e.now.namespace, Name: e.now.name, Scope: scope,
 		PrevAll: e.all, PrevNamespace: e.namespace, PrevScope: prevScope,
 	}
 	for _, f := range s.followers {
-		view := f.reader.fabricView()
+		view := f.view
 		if !view.Covers(m) {
 			continue
 		}
-		st := statement{history: h, prev: view.Prev(m), revision: e.revision, size: 100, changes: []informer.Change{change(e.now, e.revision, typ != watchv1.Type_TYPE_PUT)}}
+		st := statement{History: h, Prev: view.Prev(m), Revision: e.revision, Size: 100, Changes: []informer.Change{change(e.now, e.revision, typ != watchv1.Type_TYPE_PUT)}}
 		s.send(f, func(now time.Time) { f.machine.change(now, st, omitted) })
 	}
 }
@@ -392,7 +393,7 @@ func (s *simulation) answer(f *simulated, a ask) {
 			newest[e.now.key()] = change(e.old, e.revision, true)
 		}
 	}
-	st := statement{history: h, prev: a.since, revision: at, changes: slices.Collect(maps.Values(newest))}
+	st := statement{History: h, Prev: a.since, Revision: at, Changes: slices.Collect(maps.Values(newest))}
 	reply(func(now time.Time) { f.machine.answered(now, f.machine.changes(st)) })
 }
 
@@ -502,16 +503,16 @@ func (c checkingSink) Apply(changes []informer.Change, revision int64) {
 
 func (c checkingSink) check(revision int64) {
 	m := c.f.machine
-	if m.position != revision {
-		c.s.fail("%s: the position is %d, the sink got %d", c.f.name, m.position, revision)
+	if m.at.Revision != revision {
+		c.s.fail("%s: the position is %d, the sink got %d", c.f.name, m.at.Revision, revision)
 	}
 	for _, life := range c.s.lives {
-		if life.history == m.history {
+		if life.history == m.at.History {
 			c.compare(life.view(revision, c.f.view), fmt.Sprint("at ", revision))
 			return
 		}
 	}
-	c.s.fail("%s: %v is not a history", c.f.name, m.history)
+	c.s.fail("%s: %v is not a history", c.f.name, m.at.History)
 }
 
 func (c checkingSink) compare(want map[string]object, when string) {
@@ -555,7 +556,7 @@ func simulate(t *testing.T, mute bool) {
 		}
 		for _, f := range s.followers {
 			sink := checkingSink{s, f}
-			if f.machine.history != s.life().history {
+			if f.machine.at.History != s.life().history {
 				s.fail("%s: the history is not the last one", f.name)
 				continue
 			}

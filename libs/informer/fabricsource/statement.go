@@ -4,51 +4,12 @@ import (
 	"cmp"
 
 	"github.com/garboard/garboard/libs/fabric"
-	id "github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// always is the prev of a statement about a whole view.
-const always = fabric.Always
-
-// history names one life of one etcd cluster. The zero history is unknown: it is the history of
-// content that was read over HTTP before any was known.
-type history struct {
-	created int64
-	nonce   uint64
-}
-
-func historyOf(h *watchv1.History) history { return historyOfID(fabric.HistoryOf(h)) }
-
-func (h history) wire() *watchv1.History { return fabric.WireHistory(h.id()) }
-
-// id returns the history as a history.ID.
-func (h history) id() id.ID { return id.ID{Created: h.created, Nonce: h.nonce} }
-
-// String is empty for the zero history.
-func (h history) String() string { return h.id().String() }
-
-func historyOfID(of id.ID) history { return history{created: of.Created, nonce: of.Nonce} }
-
-// parseHistory parses the result of String.
-func parseHistory(text string) (history, error) {
-	of, err := id.Parse(text)
-	return historyOfID(of), err
-}
-
-func (h history) compare(other history) int {
-	return h.id().Compare(other.id())
-}
-
-// statement states that in the followed view the changes in (prev, revision] are exactly these.
-type statement struct {
-	history        history
-	prev, revision int64
-	changes        []informer.Change
-	// size is its approximate size in bytes.
-	size int
-}
+// statement is a statement about the followed view.
+type statement = fabric.Statement[informer.Change]
 
 // Bounds of the buffer.
 const (
@@ -67,24 +28,24 @@ type buffer struct {
 // add keeps a statement. It returns false if the buffer was full and everything was dropped.
 func (b *buffer) add(s statement) bool {
 	at := len(b.statements)
-	for at > 0 && b.statements[at-1].revision > s.revision {
+	for at > 0 && b.statements[at-1].Revision > s.Revision {
 		at--
 	}
 	if at > 0 {
-		if same := &b.statements[at-1]; same.revision == s.revision && same.history == s.history {
+		if same := &b.statements[at-1]; same.Revision == s.Revision && same.History == s.History {
 			// The same change from another publisher: the lower prev covers more.
-			same.prev = min(same.prev, s.prev)
+			same.Prev = min(same.Prev, s.Prev)
 			return true
 		}
 	}
-	if len(b.statements) >= cmp.Or(b.limit, maxBuffered) || b.bytes+s.size > maxBufferedBytes {
+	if len(b.statements) >= cmp.Or(b.limit, maxBuffered) || b.bytes+s.Size > maxBufferedBytes {
 		b.clear()
 		return false
 	}
 	b.statements = append(b.statements, statement{})
 	copy(b.statements[at+1:], b.statements[at:])
 	b.statements[at] = s
-	b.bytes += s.size
+	b.bytes += s.Size
 	return true
 }
 
@@ -98,7 +59,7 @@ func (b *buffer) offer(try func(s statement) (keep bool)) {
 	for _, s := range b.statements {
 		if try(s) {
 			kept = append(kept, s)
-			b.bytes += s.size
+			b.bytes += s.Size
 		}
 	}
 	clear(b.statements[len(kept):])

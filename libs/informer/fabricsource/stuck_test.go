@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
-	id "github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -46,7 +46,7 @@ func TestARevisionThatNeverComesHidesNothing(t *testing.T) {
 	if a.since != 10 || a.minimum != 13 {
 		t.Fatalf("the ask for the missing changes is %+v", a)
 	}
-	m.answered(now, m.changes(statement{history: h1, prev: 10, revision: 14, changes: put("c", "3", 0, 13).changes}))
+	m.answered(now, m.changes(statement{History: h1, Prev: 10, Revision: 14, Changes: put("c", "3", 0, 13).Changes}))
 	r.expect(t, "apply +c/3@13 to 14")
 
 	m.progressDue, m.digestAt = time.Time{}, time.Time{}
@@ -175,7 +175,7 @@ func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 		m.notYet(now)
 		m.lags(now, h1, 890)
 	}
-	if !m.synced || m.position != 900 {
+	if !m.synced || m.at.Revision != 900 {
 		t.Error("confirmed content was forgotten")
 	}
 }
@@ -184,9 +184,9 @@ func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 // reason to read the whole view again.
 func TestResumedContentOutlastsServersThatCannotAnswer(t *testing.T) {
 	for name, one := range map[string]struct {
-		of history
+		of fabric.History
 		at int64
-	}{"too busy": {history{}, 0}, "of another history": {h2, 900}, "without etcd": {h1, 0}, "only slow": {h1, 1000}} {
+	}{"too busy": {fabric.History{}, 0}, "of another history": {h2, 900}, "without etcd": {h1, 0}, "only slow": {h1, 1000}} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(&continuitySink{}, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
 			m.resume(h1, 1000, nil)
@@ -197,7 +197,7 @@ func TestResumedContentOutlastsServersThatCannotAnswer(t *testing.T) {
 				m.notYet(now)
 				m.lags(now, one.of, one.at)
 			}
-			if !m.unconfirmed || m.position != 1000 {
+			if !m.unconfirmed || m.at.Revision != 1000 {
 				t.Error("the content was forgotten")
 			}
 		})
@@ -215,7 +215,7 @@ func (l *lists) List(_ context.Context, _ *scheme.Kind, _ informer.View, minimum
 	return l.listing, nil
 }
 
-func (l *lists) Resume(*scheme.Kind, informer.View, informer.Sink, id.ID, int64) informer.Follower {
+func (l *lists) Resume(*scheme.Kind, informer.View, informer.Sink, fabric.History, int64) informer.Follower {
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (l *lists) Resume(*scheme.Kind, informer.View, informer.Sink, id.ID, int64)
 // revision, since the revisions of the previous history mean nothing in the new one.
 func TestAListOfAnotherHistory(t *testing.T) {
 	for name, one := range map[string]struct {
-		answer    history
+		answer    fabric.History
 		revision  int64
 		want, end int64
 	}{
@@ -235,7 +235,7 @@ func TestAListOfAnotherHistory(t *testing.T) {
 			d := NewDriven(DrivenConfig{
 				Table: of.table, Kind: of.kind, Sink: &continuitySink{}, Random: func(time.Duration) time.Duration { return 0 },
 			})
-			over := &lists{listing: listwatch.Listing{Revision: one.end, History: one.answer.id()}}
+			over := &lists{listing: listwatch.Listing{Revision: one.end, History: one.answer}}
 			d.follower.http = over
 			d.follower.machine.replace(h1, nil, 1000, false)
 			d.Start(epoch)
@@ -244,7 +244,7 @@ func TestAListOfAnotherHistory(t *testing.T) {
 				t.Fatalf("asked: %v, %v", send, err)
 			}
 			data, err := proto.Marshal(&watchv1.Chunk{
-				Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: one.answer.wire(), Revision: one.revision,
+				Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: one.answer.Wire(), Revision: one.revision,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -254,8 +254,8 @@ func TestAListOfAnotherHistory(t *testing.T) {
 			if len(over.minimum) != 1 || over.minimum[0] != one.want {
 				t.Errorf("listed at or above %v, want %d", over.minimum, one.want)
 			}
-			if created, _, revision, _ := d.Position(); created != one.answer.created || revision != one.end {
-				t.Errorf("at %d of %d", revision, created)
+			if at, _ := d.Position(); at.History != one.answer || at.Revision != one.end {
+				t.Errorf("at %v", at)
 			}
 		})
 	}
@@ -268,14 +268,14 @@ func TestAListThatIsLateIsTaken(t *testing.T) {
 	d := NewDriven(DrivenConfig{
 		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
 	})
-	d.follower.http = &lists{listing: listwatch.Listing{Revision: 50, History: h1.id()}}
+	d.follower.http = &lists{listing: listwatch.Listing{Revision: 50, History: h1}}
 	d.Start(epoch)
 	_, number, _, err := d.Tick(epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data, err := proto.Marshal(&watchv1.Chunk{
-		Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: h1.wire(), Revision: 40,
+		Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_LIST, History: h1.Wire(), Revision: 40,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -286,8 +286,8 @@ func TestAListThatIsLateIsTaken(t *testing.T) {
 		t.Fatalf("asked: %v, %v", send, err)
 	}
 	d.List(epoch)
-	if _, _, revision, synced := d.Position(); !synced || revision != 50 || sink.replaced != 1 {
-		t.Errorf("at %d, synced %v, replaced %d times", revision, synced, sink.replaced)
+	if at, synced := d.Position(); !synced || at.Revision != 50 || sink.replaced != 1 {
+		t.Errorf("at %v, synced %v, replaced %d times", at, synced, sink.replaced)
 	}
 	if !d.follower.machine.asking {
 		t.Error("the late list ended another ask")
@@ -316,7 +316,7 @@ func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
 			t.Error("two asks at once")
 		}
 		data, err := proto.Marshal(&watchv1.Chunk{
-			Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: revision,
+			Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.Wire(), Revision: revision,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -328,7 +328,7 @@ func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
 	}
 	// It asks once more, and then stops.
 	_, number, send, _ := d.Tick(epoch)
-	data, err := proto.Marshal(&watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.wire(), Prev: 14, Revision: 14})
+	data, err := proto.Marshal(&watchv1.Chunk{Answer: 1, Count: 1, Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.Wire(), Prev: 14, Revision: 14})
 	if err != nil || !send {
 		t.Fatal(send, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/fabric/wire"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -40,25 +41,24 @@ type event struct {
 
 // message parses a watch message. On an error the message must be discarded (I6).
 func (r reader) message(subject string, data []byte) (event, error) {
-	view := r.fabricView()
-	m, err := view.Message(subject, data)
+	m, err := wire.Message(r.kind.GroupResource(), subject, data)
 	if err != nil {
 		return event{}, err
 	}
-	e := event{statement: statement{history: historyOf(m.GetHistory()), revision: m.GetRevision(), size: len(data)}}
+	e := event{statement: statement{History: fabric.HistoryOf(m.GetHistory()), Revision: m.GetRevision(), Size: len(data)}}
 	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
-		e.progress, e.prev, e.start = true, m.GetPrevAll(), m.GetWindowStart()
+		e.progress, e.Prev, e.start = true, m.GetPrevAll(), m.GetWindowStart()
 		return e, nil
 	}
 	if m.GetType() == watchv1.Type_TYPE_REMOVED {
 		e.removed = true
 		return e, nil
 	}
-	if !view.Covers(m) {
+	if !r.view.Covers(m) {
 		e.ignored = true
 		return e, nil
 	}
-	e.prev = view.Prev(m)
+	e.Prev = r.view.Prev(m)
 	if m.GetOmitted() {
 		e.omitted = true
 		return e, nil
@@ -68,18 +68,11 @@ func (r reader) message(subject string, data []byte) (event, error) {
 		e.omitted, e.fault = true, err
 		return e, nil
 	}
-	if e.prev != always {
-		c.Prev = e.prev
+	if e.Prev != fabric.Always {
+		c.Prev = e.Prev
 	}
-	e.changes = []informer.Change{c}
+	e.Changes = []informer.Change{c}
 	return e, nil
-}
-
-// fabricView returns the view as messages name it.
-func (r reader) fabricView() fabric.View {
-	return fabric.View{
-		Group: r.kind.Group, Resource: r.kind.Resource, Scope: r.view.Scope, Namespace: r.view.Namespace, Name: r.view.Name,
-	}
 }
 
 // change parses one change. A deletion may lack the body, and an unreadable body is left out: the
@@ -134,18 +127,18 @@ func (r reader) placeholder(c informer.Change) informer.Object {
 
 // ask encodes an ask.
 func (r reader) ask(a ask) ([]byte, error) {
-	wire := &watchv1.Ask{
+	message := &watchv1.Ask{
 		Group: r.kind.Group, Resource: r.kind.Resource,
 		Namespace: r.view.Namespace, Name: r.view.Name, Scope: r.view.Scope,
-		History: a.history.wire(), Minimum: a.minimum, Fresh: a.fresh,
+		History: a.history.Wire(), Minimum: a.minimum, Fresh: a.fresh,
 	}
 	if a.delta {
-		wire.Since = new(a.since)
+		message.Since = new(a.since)
 	}
 	if a.compare {
-		wire.Digest = new(a.digest)
+		message.Digest = new(a.digest)
 	}
-	data, err := proto.Marshal(wire)
+	data, err := proto.Marshal(message)
 	if err != nil {
 		return nil, fmt.Errorf("encoding an ask: %w", err)
 	}

@@ -34,7 +34,7 @@ func body(t testing.TB, r reader, namespace, name, uid string) []byte {
 func bound(t testing.TB, r reader, change func(m *watchv1.Message)) (string, []byte) {
 	t.Helper()
 	m := &watchv1.Message{
-		History: h1.wire(), Revision: 20, Type: watchv1.Type_TYPE_PUT, Version: "v1", Kind: "Pod", Resource: "pods",
+		History: h1.Wire(), Revision: 20, Type: watchv1.Type_TYPE_PUT, Version: "v1", Kind: "Pod", Resource: "pods",
 		Namespace: "a", Name: "p", Uid: "u1", Scope: "n1", PrevAll: 19, PrevNamespace: 12, PrevScope: 15,
 		Encoding: watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF, Body: body(t, r, "a", "p", "u1"),
 	}
@@ -60,7 +60,7 @@ func TestPrevOfAView(t *testing.T) {
 		"namespace":                   {view: informer.View{Namespace: "a"}, prev: 12},
 		"scope":                       {view: informer.View{Scope: "n1"}, prev: 15},
 		"scope in a namespace":        {view: informer.View{Scope: "n1", Namespace: "a"}, prev: 12},
-		"name":                        {view: informer.View{Namespace: "a", Name: "p"}, prev: always},
+		"name":                        {view: informer.View{Namespace: "a", Name: "p"}, prev: fabric.Always},
 		"another namespace":           {view: informer.View{Namespace: "b"}, ignored: true},
 		"another scope":               {view: informer.View{Scope: scheme.Unscoped}, ignored: true},
 		"another name":                {view: informer.View{Namespace: "a", Name: "q"}, ignored: true},
@@ -80,8 +80,8 @@ func TestPrevOfAView(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.ignored != tc.ignored || !e.ignored && e.prev != tc.prev {
-				t.Errorf("prev is %d, ignored %v; want %d, %v", e.prev, e.ignored, tc.prev, tc.ignored)
+			if e.ignored != tc.ignored || !e.ignored && e.Prev != tc.prev {
+				t.Errorf("prev is %d, ignored %v; want %d, %v", e.Prev, e.ignored, tc.prev, tc.ignored)
 			}
 		})
 	}
@@ -90,15 +90,15 @@ func TestPrevOfAView(t *testing.T) {
 func TestMessageIsRead(t *testing.T) {
 	r := readerOf(informer.View{})
 	e, err := r.message(bound(t, r, nil))
-	if err != nil || e.fault != nil || e.omitted || len(e.changes) != 1 {
+	if err != nil || e.fault != nil || e.omitted || len(e.Changes) != 1 {
 		t.Fatalf("read %+v, %v", e, err)
 	}
-	c := e.changes[0]
+	c := e.Changes[0]
 	if c.Deleted || c.Name != "p" || c.Object.GetResourceVersion() != "20" || c.Object.GetObjectKind().GroupVersionKind().Kind != "Pod" {
 		t.Errorf("the change is %+v", c)
 	}
 	e, err = r.message(bound(t, r, func(m *watchv1.Message) { m.Type, m.Body = watchv1.Type_TYPE_DELETED, nil }))
-	if err != nil || e.omitted || !e.changes[0].Deleted || e.changes[0].Object != nil {
+	if err != nil || e.omitted || !e.Changes[0].Deleted || e.Changes[0].Object != nil {
 		t.Errorf("a deletion without a body: %+v, %v", e, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestUnreadableBodyIsOmitted(t *testing.T) {
 		"another object's uid": func(m *watchv1.Message) { m.Uid = "u2" },
 	} {
 		e, err := r.message(bound(t, r, change))
-		if err != nil || !e.omitted || len(e.changes) != 0 || e.revision != 20 {
+		if err != nil || !e.omitted || len(e.Changes) != 0 || e.Revision != 20 {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
@@ -163,10 +163,10 @@ func TestImpossibleAnswers(t *testing.T) {
 		return &watchv1.Entry{Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF, Body: body(t, r, "a", "p", "u1")}
 	}
 	whole := func(entries ...*watchv1.Entry) *watchv1.Chunk {
-		return &watchv1.Chunk{Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 9, Entries: entries}
+		return &watchv1.Chunk{Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.Wire(), Revision: 9, Entries: entries}
 	}
 	a, err := r.answer([]*watchv1.Chunk{whole(entry()), whole()})
-	if err != nil || a.prev != always || len(a.objects()) != 1 || a.objects()[0].GetResourceVersion() != "5" {
+	if err != nil || a.Prev != fabric.Always || len(a.objects()) != 1 || a.objects()[0].GetResourceVersion() != "5" {
 		t.Fatalf("a good answer: %+v, %v", a, err)
 	}
 	for name, chunks := range map[string][]*watchv1.Chunk{
@@ -174,10 +174,10 @@ func TestImpossibleAnswers(t *testing.T) {
 		"deleted in a whole":   {whole(&watchv1.Entry{Revision: 5, Deleted: true, Namespace: "a", Name: "p"})},
 		"outside of the view":  {whole(&watchv1.Entry{Revision: 5, Namespace: "b", Name: "p", Uid: "u1", Encoding: 1, Body: body(t, r, "b", "p", "u1")})},
 		"no history":           {{Outcome: watchv1.Outcome_OUTCOME_WHOLE, Revision: 9}},
-		"chunks disagree":      {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 10}},
+		"chunks disagree":      {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.Wire(), Revision: 10}},
 		"objects in a refusal": {{Outcome: watchv1.Outcome_OUTCOME_FORBIDDEN, Entries: []*watchv1.Entry{entry()}}},
-		"two histories in one": {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h2.wire(), Revision: 9}},
-		"whole and changes":    {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.wire(), Revision: 9}},
+		"two histories in one": {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h2.Wire(), Revision: 9}},
+		"whole and changes":    {whole(entry()), {Outcome: watchv1.Outcome_OUTCOME_CHANGES, History: h1.Wire(), Revision: 9}},
 	} {
 		if a, err := r.answer(chunks); err == nil {
 			t.Errorf("%s: read as %+v", name, a)
@@ -196,7 +196,7 @@ func TestUnreadableObjectOfAnAnswer(t *testing.T) {
 		"unknown encoding": {Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 99, Body: body(t, r, "a", "p", "u1")},
 		"another's body":   {Revision: 5, Namespace: "a", Name: "p", Uid: "u1", Encoding: 1, Body: good.Body},
 	} {
-		a, err := r.answer([]*watchv1.Chunk{{Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 9, Entries: []*watchv1.Entry{good, entry}}})
+		a, err := r.answer([]*watchv1.Chunk{{Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.Wire(), Revision: 9, Entries: []*watchv1.Entry{good, entry}}})
 		if err != nil || a.fault == nil || len(a.objects()) != 2 {
 			t.Errorf("%s: %+v, %v", name, a, err)
 			continue
@@ -214,7 +214,7 @@ func TestDeletionWithAnUnreadableState(t *testing.T) {
 	e, err := r.message(bound(t, r, func(m *watchv1.Message) {
 		m.Type, m.Body = watchv1.Type_TYPE_DELETED, []byte("k8s\x00garbage")
 	}))
-	if err != nil || e.omitted || len(e.changes) != 1 || !e.changes[0].Deleted || e.changes[0].Object != nil {
+	if err != nil || e.omitted || len(e.Changes) != 1 || !e.Changes[0].Deleted || e.Changes[0].Object != nil {
 		t.Errorf("%+v, %v", e, err)
 	}
 }
@@ -229,7 +229,7 @@ func FuzzMessage(f *testing.F) {
 		if err != nil || e.ignored {
 			return
 		}
-		if !strings.HasPrefix(subject, "gb.watch.core.pods.") || e.revision <= 0 || !e.progress && e.prev >= e.revision {
+		if !strings.HasPrefix(subject, "gb.watch.core.pods.") || e.Revision <= 0 || !e.progress && e.Prev >= e.Revision {
 			t.Fatalf("%q at %s was read as %+v", data, subject, e)
 		}
 	})
@@ -237,7 +237,7 @@ func FuzzMessage(f *testing.F) {
 
 func FuzzChunk(f *testing.F) {
 	r := readerOf(informer.View{})
-	f.Add(chunkData(f, &watchv1.Chunk{Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.wire(), Revision: 3}))
+	f.Add(chunkData(f, &watchv1.Chunk{Count: 1, Outcome: watchv1.Outcome_OUTCOME_WHOLE, History: h1.Wire(), Revision: 3}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var a fabric.Assembly
 		chunks, err := a.Add(data)
@@ -245,8 +245,8 @@ func FuzzChunk(f *testing.F) {
 			return
 		}
 		if read, err := r.answer(chunks); err == nil {
-			for _, c := range read.changes {
-				if c.Revision > read.revision || c.Object == nil && !c.Deleted {
+			for _, c := range read.Changes {
+				if c.Revision > read.Revision || c.Object == nil && !c.Deleted {
 					t.Fatalf("read %+v", read)
 				}
 			}

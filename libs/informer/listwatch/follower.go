@@ -18,7 +18,6 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
-	"github.com/garboard/garboard/libs/history"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
@@ -76,7 +75,7 @@ type follower struct {
 	// position is the revision of the sink; 0 before the first whole view. history is the history
 	// of position; the zero ID if no server has named one.
 	position int64
-	history  history.ID
+	history  fabric.History
 	// olderSince is since when servers are in an older history; zero if the last server was not.
 	olderSince time.Time
 	// held are changes of one revision that the sink has not received yet.
@@ -246,7 +245,7 @@ func (f *follower) replace(view whole) {
 		continuity.History(view.history.String())
 	}
 	f.sink.Replace(view.objects, view.revision)
-	if f.unavailable || f.isOlder(view.history) || f.history.Before(view.history) && f.history != (history.ID{}) {
+	if f.unavailable || f.isOlder(view.history) || f.history.Before(view.history) && f.history != (fabric.History{}) {
 		// The view is newer than every required revision, unless etcd is in another life; the watch
 		// brings everything later.
 		f.mu.Lock()
@@ -258,13 +257,15 @@ func (f *follower) replace(view whole) {
 }
 
 // isOlder reports whether an answer belongs to an older history than the sink's content.
-func (f *follower) isOlder(of history.ID) bool { return of != history.ID{} && of.Before(f.history) }
+func (f *follower) isOlder(of fabric.History) bool {
+	return of != fabric.History{} && of.Before(f.history)
+}
 
 // refuses reports whether a whole view is refused because it belongs to an older history than the
 // sink's content. Servers may report nothing newer for long, though asked for content as new as
 // etcd. Then the sink's content belongs to an etcd that is gone and whose clock was ahead, and the
 // view is accepted.
-func (f *follower) refuses(of history.ID) bool {
+func (f *follower) refuses(of fabric.History) bool {
 	if !f.isOlder(of) {
 		return false
 	}
@@ -291,9 +292,9 @@ func (f *follower) isOutlived() bool {
 
 // continues reports whether a watch from the position, in the history that the server names,
 // continues the sink's content. It returns nil, errOlder or errRenewed.
-func (f *follower) continues(of history.ID) error {
+func (f *follower) continues(of fabric.History) error {
 	switch {
-	case of == history.ID{}, of == f.history:
+	case of == fabric.History{}, of == f.history:
 		return nil
 	case f.isOlder(of):
 		return errOlder

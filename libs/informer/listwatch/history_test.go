@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client/fake"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
 var (
-	unnamed history.ID
-	h1      = history.ID{Created: 1, Nonce: 7}
-	h2      = history.ID{Created: 2, Nonce: 1}
+	unnamed fabric.History
+	h1      = fabric.History{Created: 1, Nonce: 7}
+	h2      = fabric.History{Created: 2, Nonce: 1}
 )
 
 // historic is a sink that records histories too.
@@ -35,7 +35,7 @@ func (h *historic) History(of string) {
 func (h *historic) Confirmed() {}
 
 // resume runs a follower whose sink holds a view at a revision of a history.
-func resume(t *testing.T, s *script, of history.ID, revision int64) (*historic, func()) {
+func resume(t *testing.T, s *script, of fabric.History, revision int64) (*historic, func()) {
 	t.Helper()
 	s.Client = fake.New(scheme.New())
 	to := &historic{sink{pods: map[string]string{}}}
@@ -64,19 +64,19 @@ func TestHistories(t *testing.T) {
 		return func(int) (*corev1.PodList, error) { return listOf(revision, "", pod("p", "3")), nil }
 	}
 	for name, one := range map[string]struct {
-		of       []history.ID // of watches and lists, in order
-		history  history.ID   // of the sink's content
+		of       []fabric.History // of watches and lists, in order
+		history  fabric.History   // of the sink's content
 		position int64
 		want     []string
 		watches  int
 	}{
-		"a watch of the same history continues":    {[]history.ID{h1}, h1, 20, []string{"+p to 30"}, 1},
-		"a watch without a history continues":      {[]history.ID{unnamed}, h1, 20, []string{"+p to 30"}, 1},
-		"a watch of an older history is refused":   {[]history.ID{h1, h1, h2}, h2, 20, []string{"+p to 30"}, 3},
-		"a newer history begins with a whole view": {[]history.ID{h2}, h1, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
-		"a history where none was known":           {[]history.ID{h2}, unnamed, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
-		"a list of an older history is refused":    {[]history.ID{h1, h1, h2}, h2, 0, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 1},
-		"a list without a history is accepted":     {[]history.ID{unnamed}, h2, 0, []string{"of ", "1 objects at 25", "+p to 30"}, 1},
+		"a watch of the same history continues":    {[]fabric.History{h1}, h1, 20, []string{"+p to 30"}, 1},
+		"a watch without a history continues":      {[]fabric.History{unnamed}, h1, 20, []string{"+p to 30"}, 1},
+		"a watch of an older history is refused":   {[]fabric.History{h1, h1, h2}, h2, 20, []string{"+p to 30"}, 3},
+		"a newer history begins with a whole view": {[]fabric.History{h2}, h1, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
+		"a history where none was known":           {[]fabric.History{h2}, unnamed, 20, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 2},
+		"a list of an older history is refused":    {[]fabric.History{h1, h1, h2}, h2, 0, []string{"of " + h2.String(), "1 objects at 25", "+p to 30"}, 1},
+		"a list without a history is accepted":     {[]fabric.History{unnamed}, h2, 0, []string{"of ", "1 objects at 25", "+p to 30"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestHistories(t *testing.T) {
 func TestHistoriesOfWatchLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
-			of:        []history.ID{h1, h1, h2},
+			of:        []fabric.History{h1, h1, h2},
 			watchList: func(int, *metav1.ListOptions) (watch.Interface, error) { return initial("10", pod("p", "3")), nil },
 			watch:     quietWatch,
 		}
@@ -114,13 +114,13 @@ func TestHistoriesOfWatchLists(t *testing.T) {
 // TestAPageOfAnotherHistory checks that pages of two histories do not make a list.
 func TestAPageOfAnotherHistory(t *testing.T) {
 	for name, one := range map[string]struct {
-		of   []history.ID
-		want history.ID
+		of   []fabric.History
+		want fabric.History
 	}{
-		"one history":       {[]history.ID{h1, h1}, h1},
-		"two, then one":     {[]history.ID{h1, h2, h2}, h2},
-		"one and not known": {[]history.ID{h1, unnamed}, unnamed},
-		"not known and one": {[]history.ID{unnamed, h1, unnamed}, unnamed},
+		"one history":       {[]fabric.History{h1, h1}, h1},
+		"two, then one":     {[]fabric.History{h1, h2, h2}, h2},
+		"one and not known": {[]fabric.History{h1, unnamed}, unnamed},
+		"not known and one": {[]fabric.History{unnamed, h1, unnamed}, unnamed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 						w.Modify(pod("p", "6"))
 						return w, nil
 					},
-					of: []history.ID{h1},
+					of: []fabric.History{h1},
 				}
 				to, end := resume(t, s, h2, position)
 				pass(50 * time.Second)
@@ -173,7 +173,7 @@ func TestAnEtcdThatWasWipedIsFollowed(t *testing.T) {
 // another one knows the newer history, now and then.
 func TestAServerThatLagsIsNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var of []history.ID
+		var of []fabric.History
 		for range 100 {
 			of = append(of, h1, h1, h2)
 		}

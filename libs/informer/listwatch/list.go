@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -25,7 +25,7 @@ type whole struct {
 	objects  []informer.Object
 	revision int64
 	// history is the history of revision; the zero ID if the server named none.
-	history history.ID
+	history fabric.History
 	// paged means that the view came in several pages.
 	paged bool
 }
@@ -95,15 +95,15 @@ func pages(ctx context.Context, c client.Interface, kind *scheme.Kind, view info
 	var read whole
 	for first := true; ; first = false {
 		page := kind.NewList()
-		var of history.ID
+		var of fabric.History
 		err := c.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: view.Namespace, Options: &opts, History: &of}, page)
 		if err != nil {
 			return read, fmt.Errorf("listing %s: %w", kind.GroupResource(), err)
 		}
 		switch {
-		case first || of == history.ID{}:
+		case first || of == fabric.History{}:
 			read.history = of
-		case read.history != history.ID{} && of != read.history:
+		case read.history != fabric.History{} && of != read.history:
 			return read, fmt.Errorf("listing %s: a page is of history %v, an earlier one of %v: %w",
 				kind.GroupResource(), of, read.history, errHistories)
 		}

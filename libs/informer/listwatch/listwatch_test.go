@@ -19,7 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -39,7 +39,7 @@ type script struct {
 	watch      func(n int, opts *metav1.ListOptions) (watch.Interface, error)
 	watchList  func(n int, opts *metav1.ListOptions) (watch.Interface, error)
 	// of are the histories of the next responses; the last one applies to all further responses.
-	of []history.ID
+	of []fabric.History
 }
 
 // says sets the history of a response.

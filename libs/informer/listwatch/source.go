@@ -28,7 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -92,7 +92,7 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 // Resume is Follower for a sink that holds the view at revision of a history: it continues with a
 // watch, unless revision is 0. It accepts no cached content that may be older than the sink's, and
 // nothing from an older history.
-func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) informer.Follower {
+func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) informer.Follower {
 	f := s.follower(kind, view, sink)
 	f.history, f.position, f.resumes, f.unavailable = of, revision, revision > 0, revision == 0
 	return f
@@ -114,7 +114,7 @@ type Listing struct {
 	Objects  []informer.Object
 	Revision int64
 	// History is the history of Revision; the zero ID if the server named none.
-	History history.ID
+	History fabric.History
 }
 
 // List reads a whole view. With a minimum the view is at that revision or later, but may be older

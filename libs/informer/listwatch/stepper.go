@@ -7,7 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -23,7 +23,7 @@ type Stepper struct {
 }
 
 // Stepper creates a follower that its owner steps.
-func (s *Source) Stepper(kind *scheme.Kind, view informer.View, sink informer.Sink, of history.ID, revision int64) *Stepper {
+func (s *Source) Stepper(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) *Stepper {
 	f := s.follower(kind, view, sink)
 	f.history, f.position, f.unavailable = of, revision, revision == 0
 	return &Stepper{follower: f, read: revision == 0}

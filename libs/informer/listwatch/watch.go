@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
 // open opens a watch from a version. It returns the watch's history, if the server names it. With
 // initial, the watch first sends the existing objects.
-func (f *follower) open(ctx context.Context, from version, initial bool) (w watch.Interface, of history.ID, err error) {
+func (f *follower) open(ctx context.Context, from version, initial bool) (w watch.Interface, of fabric.History, err error) {
 	opts, err := options(f.kind, f.view)
 	if err != nil {
 		return nil, of, err

@@ -4,6 +4,8 @@ package watcher
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/garboard/garboard/libs/fabric"
 )
 
 // The carriers of changes.
@@ -20,12 +22,8 @@ type Status struct {
 	Group    string `json:"group,omitempty"`
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
-	// View is an informer.View.
-	View struct {
-		Namespace string `json:"namespace,omitempty"`
-		Name      string `json:"name,omitempty"`
-		Scope     string `json:"scope,omitempty"`
-	} `json:"view"`
+	// View is the part of the resource that is followed.
+	View fabric.View `json:"view"`
 	// Started, Synced and Stopped are the state of the informer.
 	Started bool `json:"started"`
 	Synced  bool `json:"synced"`

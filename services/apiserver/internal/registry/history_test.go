@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/libs/fabric"
 )
 
 // TestHistoryOfReads checks that each kind of list and watch names its history, and that a watch
@@ -30,7 +30,7 @@ func TestHistoryOfReads(t *testing.T) {
 		}
 		return listing
 	}
-	is := func(want store.History) {
+	is := func(want fabric.History) {
 		t.Helper()
 		first := read(metav1.ListOptions{Limit: 2})
 		at := strconv.FormatInt(first.Revision, 10)
@@ -71,7 +71,7 @@ func TestHistoryOfReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer failed.Stop()
-	if failed.failed != nil && failed.History() != (store.History{}) {
+	if failed.failed != nil && failed.History() != (fabric.History{}) {
 		t.Errorf("a watch that only reports an error has the history %v", failed.History())
 	}
 

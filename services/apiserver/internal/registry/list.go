@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -59,7 +60,7 @@ type Listing struct {
 	// Revision is the etcd revision at which the list was read, and History the history it belongs
 	// to; the zero History if etcd has none yet.
 	Revision int64
-	History  store.History
+	History  fabric.History
 	// Continue is the token of the next page; empty at the end.
 	Continue string
 	// Remaining is the number of objects that follow; nil at the end, or if unknown.

@@ -5,8 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -26,7 +26,7 @@ func (l lookup) Live(ctx context.Context, kind *scheme.Kind, namespace, name str
 }
 
 func (l lookup) List(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
-	if objs := l.registry.config.Feeds.Of(kind).CachedIn(feed.View{Namespace: namespace}); objs != nil {
+	if objs := l.registry.config.Feeds.Of(kind).CachedIn(fabric.View{Namespace: namespace}); objs != nil {
 		return objs, nil
 	}
 	return l.LiveList(ctx, kind, namespace)

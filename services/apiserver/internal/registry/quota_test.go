@@ -16,6 +16,7 @@ import (
 	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/quota"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -164,12 +165,12 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 	for _, other := range worlds {
 		eventually(t, "all apiservers know the quotas", func() bool {
 			found := 0
-			for _, obj := range other.config.Feeds.Of(kind).CachedIn(feed.View{}) {
+			for _, obj := range other.config.Feeds.Of(kind).CachedIn(fabric.View{}) {
 				if q, ok := obj.(*corev1.ResourceQuota); ok && len(q.Status.Used) > 0 {
 					found++
 				}
 			}
-			accounts := other.config.Feeds.Of(scheme.For[*corev1.ServiceAccount](w.table)).CachedIn(feed.View{})
+			accounts := other.config.Feeds.Of(scheme.For[*corev1.ServiceAccount](w.table)).CachedIn(fabric.View{})
 			return found == 7 && len(accounts) == 4
 		})
 	}
@@ -179,7 +180,7 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 	}
 	watching, stop := context.WithCancel(t.Context())
 	defer stop()
-	watcher, err := w.config.Feeds.Of(kind).Watch(watching, feed.View{}, start)
+	watcher, err := w.config.Feeds.Of(kind).Watch(watching, fabric.View{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // nodeNameField is the field that lets a watch use the scope view of a feed.
@@ -23,7 +23,7 @@ type selection struct {
 	// values returns an object's selectable fields; nil if fields selects everything.
 	values func(scheme.Object) fields.Set
 	// view is the narrowest view of the feed that contains everything selected.
-	view feed.View
+	view fabric.View
 }
 
 // all reports whether the selection includes everything in the view.
@@ -50,7 +50,7 @@ func (s selection) keep() func(scheme.Object) bool {
 
 // selection parses the selectors of opts.
 func (r *Resource) selection(namespace string, opts metav1.ListOptions) (selection, error) {
-	s := selection{labels: labels.Everything(), fields: fields.Everything(), view: feed.View{Namespace: namespace}}
+	s := selection{labels: labels.Everything(), fields: fields.Everything(), view: fabric.View{Namespace: namespace}}
 	var err error
 	if opts.LabelSelector != "" {
 		if s.labels, err = labels.Parse(opts.LabelSelector); err != nil {

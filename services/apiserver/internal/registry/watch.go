@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 const (
@@ -102,9 +102,9 @@ func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.List
 
 // History returns the history of all revisions of the watch, which ends when etcd has another one.
 // It is the zero History for a watch that only reports an error.
-func (w *Watch) History() store.History {
+func (w *Watch) History() fabric.History {
 	if w.watcher == nil {
-		return store.History{}
+		return fabric.History{}
 	}
 	return w.watcher.History()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
@@ -23,7 +24,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
@@ -65,7 +65,7 @@ func (r roles) Authorize(_ context.Context, user authn.User, want authz.Attribut
 type noPods struct{}
 
 func (noPods) Cached(string, string) (scheme.Object, bool) { return nil, false }
-func (noPods) CachedIn(feed.View) []scheme.Object          { return nil }
+func (noPods) CachedIn(fabric.View) []scheme.Object        { return nil }
 
 func rule(verbs, resource string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{resource}, Verbs: strings.Split(verbs, ","), ResourceNames: names}

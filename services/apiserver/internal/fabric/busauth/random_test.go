@@ -18,6 +18,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -33,7 +34,7 @@ type cache struct {
 	changes int64
 }
 
-func (c *cache) CachedSince(view feed.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
+func (c *cache) CachedSince(view fabric.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := feed.Version{Start: 1, Head: 1 + c.changes}

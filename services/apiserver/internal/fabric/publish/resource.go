@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -127,10 +128,9 @@ func (r *resource) publish(ctx context.Context) error {
 }
 
 // enter begins to publish a history and forgets everything known of another one.
-func (r *resource) enter(history store.History) {
-	entered := &watchv1.History{Created: history.Created, Nonce: history.Nonce}
-	if !proto.Equal(entered, r.history) {
-		r.history, r.sent, r.unacked = entered, 0, &unacked{}
+func (r *resource) enter(history fabric.History) {
+	if history != fabric.HistoryOf(r.history) {
+		r.history, r.sent, r.unacked = history.Wire(), 0, &unacked{}
 	}
 }
 
@@ -181,11 +181,11 @@ func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, erro
 	cursor = max(cursor, start)
 	r.sent = cursor
 	r.unacked.sentThrough(cursor)
-	watcher, err := r.feed.Watch(ctx, feed.View{}, cursor)
+	watcher, err := r.feed.Watch(ctx, fabric.View{}, cursor)
 	if err != nil {
 		return nil, err
 	}
-	if h := watcher.History(); h.Created != r.history.GetCreated() || h.Nonce != r.history.GetNonce() {
+	if watcher.History() != fabric.HistoryOf(r.history) {
 		watcher.Stop()
 		return nil, errWatchEnded // a new history began at this moment
 	}
@@ -199,9 +199,8 @@ func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 	if !ok {
 		return 0, nil
 	}
-	of := store.History{Created: last.GetHistory().GetCreated(), Nonce: last.GetHistory().GetNonce()}
-	own := store.History{Created: r.history.GetCreated(), Nonce: r.history.GetNonce()}
-	if of.Before(own) {
+	of := fabric.HistoryOf(last.GetHistory())
+	if of.Before(fabric.HistoryOf(r.history)) {
 		return 0, nil
 	}
 	if err := r.feed.Witness(ctx, of, seen(last)); err != nil {

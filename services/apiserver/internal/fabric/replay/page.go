@@ -1,15 +1,16 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/fabric/wire"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -71,31 +72,16 @@ func next(ctx context.Context, log Log, ask *watchv1.HistoryAsk, from uint64) (b
 // wanted decodes a message of the log and reports whether the ask covers it. Data that is not a
 // watch message of its subject is ignored.
 func wanted(logged bus.Logged, ask *watchv1.HistoryAsk) (*watchv1.Message, bool) {
-	m := &watchv1.Message{}
-	if err := proto.Unmarshal(logged.Data, m); err != nil || m.GetGroup() != ask.GetGroup() || m.GetResource() != ask.GetResource() {
-		return nil, false
-	}
-	if m.GetRevision() <= ask.GetAfter() {
+	resource := schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}
+	m, err := wire.Message(resource, logged.Subject, logged.Data)
+	if err != nil || m.GetRevision() <= ask.GetAfter() {
 		return nil, false
 	}
 	switch m.GetType() {
 	case watchv1.Type_TYPE_GAP, watchv1.Type_TYPE_PROGRESS:
 		return m, logged.Subject == bus.ProgressSubject(ask.GetGroup(), ask.GetResource())
-	case watchv1.Type_TYPE_PUT, watchv1.Type_TYPE_DELETED:
-	case watchv1.Type_TYPE_LEFT:
-		if ask.GetScope() == "" { // a statement about the scope's view only: P3
-			return nil, false
-		}
-	case watchv1.Type_TYPE_UNSPECIFIED:
-		return nil, false
-	default:
-		return nil, false
 	}
-	if logged.Subject != bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()) {
-		return nil, false
-	}
-	covers := (ask.GetNamespace() == "" || m.GetNamespace() == ask.GetNamespace()) &&
-		(ask.GetName() == "" || m.GetName() == ask.GetName() && m.GetNamespace() == ask.GetNamespace()) &&
-		(ask.GetScope() == "" || cmp.Or(m.GetScope(), scheme.Unscoped) == ask.GetScope())
-	return m, covers
+	view := fabric.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()}
+	// A name without a namespace is that of a cluster-wide object.
+	return m, view.Covers(m) && (view.Name == "" || m.GetNamespace() == view.Namespace)
 }

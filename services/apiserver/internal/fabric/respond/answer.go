@@ -5,25 +5,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-const (
-	// chunkBytes is how much of an answer goes into one message, unless one object is larger.
-	chunkBytes = 256 << 10
-	// answerBytes is the largest answer over the bus; larger ones are listed over HTTP.
-	answerBytes = 4 << 20
-	// entryRoom is space for everything in an entry and its chunk except the body.
-	entryRoom = 8 << 10
-	// answerField is the number of Chunk.answer.
-	answerField = 1
-)
+// answerBytes is the largest answer over the bus; larger ones are listed over HTTP.
+const answerBytes = 4 << 20
 
 // errBehind reports that the feed was read anew and cannot answer now.
 var errBehind = errors.New("this apiserver is reading its watch cache anew")
@@ -32,9 +23,8 @@ var errBehind = errors.New("this apiserver is reading its watch cache anew")
 type question struct {
 	kind    *scheme.Kind
 	feed    *feed.Feed
-	history *watchv1.History
-	known   store.History // the same as history
-	view    feed.View
+	history fabric.History
+	view    fabric.View
 	since   int64
 	has     bool  // the asker has the view as it was at since
 	minimum int64 // the lowest acceptable revision of the answer; at least since
@@ -54,15 +44,7 @@ type encoded struct {
 }
 
 // tagged returns the messages for one asker.
-func (e *encoded) tagged() [][]byte {
-	tag := protowire.AppendTag(nil, answerField, protowire.Fixed64Type)
-	tag = protowire.AppendFixed64(tag, rand.Uint64())
-	messages := make([][]byte, len(e.chunks))
-	for i, chunk := range e.chunks {
-		messages[i] = append(append(make([]byte, 0, len(tag)+len(chunk)), tag...), chunk...)
-	}
-	return messages
-}
+func (e *encoded) tagged() [][]byte { return fabric.Tag(e.chunks, rand.Uint64()) }
 
 // outcome returns an answer without content.
 func outcome(what watchv1.Outcome, history *watchv1.History, reason string) *encoded {
@@ -91,25 +73,25 @@ func (e *encoded) add(chunk *watchv1.Chunk) error {
 
 // build answers a question from the feed.
 func (q question) build(maxPayload int) (*encoded, error) {
-	var delta feed.Delta
+	var statement feed.Statement
 	var ok bool
 	switch {
 	case !q.has, q.differs():
-		delta, ok = q.feed.Whole(q.view)
+		statement, ok = q.feed.Whole(q.view)
 	default:
-		delta, ok = q.feed.Since(q.view, q.since)
+		statement, ok = q.feed.Since(q.view, q.since)
 	}
-	if !ok || delta.Revision < q.minimum || delta.History != q.known {
+	if !ok || statement.Revision < q.minimum || statement.History != q.history {
 		return nil, errBehind
 	}
-	if tooMuch(delta, maxPayload) {
+	if tooMuch(statement, maxPayload) {
 		e := &encoded{outcome: watchv1.Outcome_OUTCOME_LIST, revision: q.minimum}
 		return e, e.add(&watchv1.Chunk{
-			Count: 1, Outcome: e.outcome, History: q.history, Revision: e.revision,
+			Count: 1, Outcome: e.outcome, History: q.history.Wire(), Revision: e.revision,
 			Reason: "the answer is too large for the bus",
 		})
 	}
-	return q.encode(delta)
+	return encode(statement)
 }
 
 // differs reports whether the asker's view differs from the feed's although nothing changed since:
@@ -123,17 +105,17 @@ func (q question) differs() bool {
 		return false
 	}
 	var sum uint64
-	for _, entry := range view.Entries {
+	for _, entry := range view.Changes {
 		sum += watchv1.EntryDigest(entry.Namespace, entry.Name, entry.UID, entry.Revision)
 	}
 	return sum != q.digest
 }
 
 // tooMuch reports whether the asker must list over HTTP instead: R3.
-func tooMuch(delta feed.Delta, maxPayload int) bool {
+func tooMuch(statement feed.Statement, maxPayload int) bool {
 	total := 0
-	for _, entry := range delta.Entries {
-		if len(entry.Raw) > maxPayload-entryRoom {
+	for _, entry := range statement.Changes {
+		if len(entry.Raw) > maxPayload-fabric.EntryRoom {
 			return true
 		}
 		total += len(entry.Raw)
@@ -141,20 +123,9 @@ func tooMuch(delta feed.Delta, maxPayload int) bool {
 	return total > answerBytes
 }
 
-// encode builds the chunks of an answer: R3.
-func (q question) encode(delta feed.Delta) (*encoded, error) {
-	e := &encoded{outcome: watchv1.Outcome_OUTCOME_CHANGES, revision: delta.Revision}
-	if delta.Whole {
-		e.outcome = watchv1.Outcome_OUTCOME_WHOLE
-	}
-	next := func() *watchv1.Chunk {
-		return &watchv1.Chunk{
-			Index: uint32(len(e.chunks)), Outcome: e.outcome, History: q.history,
-			Prev: delta.Prev, Revision: delta.Revision,
-		}
-	}
-	chunk, size := next(), 0
-	for _, found := range delta.Entries {
+// encode returns an answer with content: R3.
+func encode(statement feed.Statement) (*encoded, error) {
+	chunks, err := fabric.Split(statement, func(found feed.Entry) *watchv1.Entry {
 		entry := &watchv1.Entry{
 			Revision: found.Revision, Deleted: found.Deleted,
 			Namespace: found.Namespace, Name: found.Name, Uid: found.UID,
@@ -162,16 +133,17 @@ func (q question) encode(delta feed.Delta) (*encoded, error) {
 		if !found.Deleted {
 			entry.Encoding, entry.Body = watchv1.EncodingOf(found.Raw), found.Raw
 		}
-		bytes := proto.Size(entry)
-		if size > 0 && size+bytes > chunkBytes-entryRoom {
-			if err := e.add(chunk); err != nil {
-				return nil, err
-			}
-			chunk, size = next(), 0
-		}
-		chunk.Entries = append(chunk.Entries, entry)
-		size += bytes
+		return entry
+	})
+	if err != nil {
+		return nil, err
 	}
-	chunk.Count = chunk.GetIndex() + 1
-	return e, e.add(chunk)
+	e := &encoded{outcome: watchv1.Outcome_OUTCOME_CHANGES, revision: statement.Revision, chunks: chunks}
+	if statement.Whole {
+		e.outcome = watchv1.Outcome_OUTCOME_WHOLE
+	}
+	for _, chunk := range chunks {
+		e.bytes += len(chunk)
+	}
+	return e, nil
 }

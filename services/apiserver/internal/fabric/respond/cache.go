@@ -39,7 +39,7 @@ func (s *answerCache) answer(q question, maxPayload int) (*encoded, error) {
 	if q.checked {
 		return q.build(maxPayload)
 	}
-	key := fmt.Sprintf("%v|%q|%q|%q|%q|%t|%d", q.known, q.kind.GroupResource(), q.view.Namespace, q.view.Name, q.view.Scope, q.has, q.since)
+	key := fmt.Sprintf("%v|%q|%q|%q|%q|%t|%d", q.history, q.kind.GroupResource(), q.view.Namespace, q.view.Name, q.view.Scope, q.has, q.since)
 	if answer := s.find(key, q); answer != nil {
 		return answer, nil
 	}

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -28,7 +27,7 @@ func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv
 	through := from.Through()
 	now, err := r.cfg.Truth.RevisionOf(ctx, kind)
 	if err != nil {
-		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, "etcd does not answer")
+		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history.Wire(), "etcd does not answer")
 	}
 	if now < through {
 		// Not this feed's etcd: it was set back. No answer is better than one from a dead timeline.
@@ -42,13 +41,12 @@ func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv
 
 // questionOf returns the question of an ask for a feed that can be read: R2.
 func questionOf(kind *scheme.Kind, from *feed.Feed, ask *watchv1.Ask) question {
-	known := from.History()
 	q := question{
-		kind: kind, feed: from, known: known, history: &watchv1.History{Created: known.Created, Nonce: known.Nonce},
-		view: feed.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()},
+		kind: kind, feed: from, history: from.History(),
+		view: fabric.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()},
 	}
 	// Revisions of another history mean nothing here.
-	if ask.GetHistory() != nil && !proto.Equal(ask.GetHistory(), q.history) {
+	if ask.GetHistory() != nil && fabric.HistoryOf(ask.GetHistory()) != q.history {
 		return q
 	}
 	q.minimum = ask.GetMinimum()
@@ -65,7 +63,7 @@ func questionOf(kind *scheme.Kind, from *feed.Feed, ask *watchv1.Ask) question {
 // conclude answers a question after the wait for its minimum.
 func (r *Responder) conclude(ctx context.Context, q question) *encoded {
 	if through := q.feed.Through(); through < q.minimum {
-		return outcomeAt(watchv1.Outcome_OUTCOME_NOT_YET, q.history, through, fmt.Sprintf("this apiserver is at revision %d, not at %d", through, q.minimum))
+		return outcomeAt(watchv1.Outcome_OUTCOME_NOT_YET, q.history.Wire(), through, fmt.Sprintf("this apiserver is at revision %d, not at %d", through, q.minimum))
 	}
 	answer, err := r.cache.answer(q, int(r.cfg.Bus.MaxPayload()))
 	if err == nil {
@@ -74,5 +72,5 @@ func (r *Responder) conclude(ctx context.Context, q question) *encoded {
 	if !errors.Is(err, errBehind) {
 		r.cfg.Logger.ErrorContext(ctx, "building an answer failed", "resource", q.kind.GroupResource().String(), "err", err)
 	}
-	return outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history, err.Error())
+	return outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history.Wire(), err.Error())
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
@@ -87,9 +87,9 @@ func (c *call) list() error {
 }
 
 // setHistory sets the header with the history to which the revisions in the response belong.
-func (c *call) setHistory(of history.ID) {
-	if of != (history.ID{}) {
-		c.w.Header().Set(history.Header, of.String())
+func (c *call) setHistory(of fabric.History) {
+	if of != (fabric.History{}) {
+		c.w.Header().Set(fabric.HistoryHeader, of.String())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -16,7 +17,7 @@ import (
 // still is an etcd in which nothing happens and which reports its progress at once.
 type still struct{ Storage }
 
-func (still) History(context.Context) (store.History, error)         { return store.History{Created: 1}, nil }
+func (still) History(context.Context) (fabric.History, error)        { return fabric.History{Created: 1}, nil }
 func (still) Revision(context.Context) (int64, error)                { return 50, nil }
 func (still) Oldest(_ context.Context, atLeast int64) (int64, error) { return max(atLeast, 1), nil }
 func (still) Completed(_ *scheme.Kind, record store.Record, _ scheme.Object) ([]byte, error) {
@@ -53,7 +54,7 @@ func TestConfirm(t *testing.T) {
 		if err := f.WaitFor(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
-		w, err := f.Watch(ctx, View{}, 50)
+		w, err := f.Watch(ctx, fabric.View{}, 50)
 		if err != nil {
 			t.Fatal(err)
 		}

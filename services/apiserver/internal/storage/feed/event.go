@@ -3,16 +3,9 @@ package feed
 import (
 	"sync"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 )
-
-// View is a part of a resource. The zero View is all of it. The fields that are set restrict it to
-// a namespace, a name and a scope (for pods a node, or scheme.Unscoped).
-type View struct {
-	Namespace string
-	Name      string
-	Scope     string
-}
 
 // Event is one change of one object. Everything in it is shared and must not be modified.
 type Event struct {
@@ -61,15 +54,13 @@ type Event struct {
 }
 
 // touches reports whether the event changes the contents of the view.
-func (e *Event) touches(view View) bool {
-	return (view.Namespace == "" || e.Namespace == view.Namespace) &&
-		(view.Name == "" || e.Name == view.Name) &&
-		(view.Scope == "" || e.Scope == view.Scope || e.OldScope == view.Scope)
+func (e *Event) touches(view fabric.View) bool {
+	return view.Holds(e.Namespace, e.Name, e.Scope) || view.Holds(e.Namespace, e.Name, e.OldScope)
 }
 
 // leaves reports whether the object of an event that touches the view is no longer in it
 // afterwards.
-func (e *Event) leaves(view View) bool {
+func (e *Event) leaves(view fabric.View) bool {
 	return e.Deleted || view.Scope != "" && e.Scope != view.Scope
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/garboard/garboard/libs/backoff"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/intern"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -55,10 +56,10 @@ type Feed struct {
 	state    *state
 	ready    int64 // the revision from which state may be read; 0 until it is known
 	waiting  int
-	newest   store.History // the newest history of any state so far
-	starts   int64         // how often the state was replaced
-	moved    chan struct{} // closed and replaced whenever through advances
-	watchers map[View]map[*Watcher]struct{}
+	newest   fabric.History // the newest history of any state so far
+	starts   int64          // how often the state was replaced
+	moved    chan struct{}  // closed and replaced whenever through advances
+	watchers map[fabric.View]map[*Watcher]struct{}
 	changes  int64     // how often the objects changed
 	ordered  *ordering // nil if nothing was read since the last change
 }
@@ -68,7 +69,7 @@ func newFeed(cfg Config, storage Storage, kind *scheme.Kind, m *metrics, epoch *
 		kind: kind, cfg: cfg, storage: storage, metrics: m, epoch: epoch, cache: cache,
 		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
 		nudge:  make(chan struct{}, 1), moved: make(chan struct{}),
-		watchers: map[View]map[*Watcher]struct{}{},
+		watchers: map[fabric.View]map[*Watcher]struct{}{},
 	}
 }
 
@@ -333,11 +334,11 @@ func (f *Feed) readable() bool { return f.state != nil && f.state.through >= f.r
 
 // History returns the history of the feed's revisions; the zero History while the feed cannot be
 // read.
-func (f *Feed) History() store.History {
+func (f *Feed) History() fabric.History {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.readable() {
-		return store.History{}
+		return fabric.History{}
 	}
 	return f.state.history
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -122,7 +123,7 @@ func revision(t *testing.T, obj scheme.Object) int64 {
 	return r
 }
 
-func (p *plane) watch(view feed.View, from int64) *feed.Watcher {
+func (p *plane) watch(view fabric.View, from int64) *feed.Watcher {
 	p.t.Helper()
 	w, err := p.pods.Watch(p.t.Context(), view, from)
 	if err != nil {
@@ -173,10 +174,10 @@ func TestViewsSeeTheirChanges(t *testing.T) {
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	_, from := p.pods.Window()
 	watchers := map[string]*feed.Watcher{
-		"all": p.watch(feed.View{}, from), "default": p.watch(feed.View{Namespace: "default"}, from),
-		"name": p.watch(feed.View{Namespace: "default", Name: "a"}, from), "unbound": p.watch(feed.View{Scope: scheme.Unscoped}, from),
-		"n1": p.watch(feed.View{Scope: "n1"}, from), "n1 in other": p.watch(feed.View{Scope: "n1", Namespace: "other"}, from),
-		"name anywhere": p.watch(feed.View{Name: "b"}, from),
+		"all": p.watch(fabric.View{}, from), "default": p.watch(fabric.View{Namespace: "default"}, from),
+		"name": p.watch(fabric.View{Namespace: "default", Name: "a"}, from), "unbound": p.watch(fabric.View{Scope: scheme.Unscoped}, from),
+		"n1": p.watch(fabric.View{Scope: "n1"}, from), "n1 in other": p.watch(fabric.View{Scope: "n1", Namespace: "other"}, from),
+		"name anywhere": p.watch(fabric.View{Name: "b"}, from),
 	}
 	p.create("default", "a", "")
 	p.create("other", "b", "n1")
@@ -205,7 +206,7 @@ func TestPrevsChainEachView(t *testing.T) {
 	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	start, from := p.pods.Window()
-	w := p.watch(feed.View{}, from)
+	w := p.watch(fabric.View{}, from)
 	a := p.create("x", "a", "")
 	b := p.create("y", "b", "n1")
 	bind := p.update("x", "a", func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" })
@@ -243,7 +244,7 @@ func TestSeveralChangesInOneRevision(t *testing.T) {
 	before := p.create("x", "a", "n1")
 	p.create("y", "b", "n2")
 	last := p.create("x", "c", "")
-	w := p.watch(feed.View{}, last)
+	w := p.watch(fabric.View{}, last)
 	gone := etcd.DeletePrefix(t, "/registry/pods/")
 	select {
 	case batch := <-w.Events():
@@ -264,8 +265,8 @@ func TestSeveralChangesInOneRevision(t *testing.T) {
 	case <-time.After(deadline):
 		t.Fatal("no batch")
 	}
-	delta, ok := p.pods.Since(feed.View{Namespace: "x"}, last)
-	if !ok || delta.Whole || delta.Prev != last || delta.Revision < gone || len(delta.Entries) != 2 || !delta.Entries[0].Deleted {
+	delta, ok := p.pods.Since(fabric.View{Namespace: "x"}, last)
+	if !ok || delta.Whole || delta.Prev != last || delta.Revision < gone || len(delta.Changes) != 2 || !delta.Changes[0].Deleted {
 		t.Errorf("since %d: %+v", last, delta)
 	}
 }
@@ -277,16 +278,16 @@ func TestSnapshotWaits(t *testing.T) {
 	p.create("x", "a", "n1")
 	at := p.create("y", "a", "n1")
 	for _, c := range []struct {
-		view feed.View
+		view fabric.View
 		want []string
 	}{
-		{feed.View{}, []string{"x/a", "x/b", "y/a"}},
-		{feed.View{Namespace: "x"}, []string{"x/a", "x/b"}},
-		{feed.View{Scope: "n1"}, []string{"x/a", "y/a"}},
-		{feed.View{Scope: "n1", Namespace: "y"}, []string{"y/a"}},
-		{feed.View{Namespace: "x", Name: "b"}, []string{"x/b"}},
-		{feed.View{Name: "a"}, []string{"x/a", "y/a"}},
-		{feed.View{Namespace: "none"}, nil},
+		{fabric.View{}, []string{"x/a", "x/b", "y/a"}},
+		{fabric.View{Namespace: "x"}, []string{"x/a", "x/b"}},
+		{fabric.View{Scope: "n1"}, []string{"x/a", "y/a"}},
+		{fabric.View{Scope: "n1", Namespace: "y"}, []string{"y/a"}},
+		{fabric.View{Namespace: "x", Name: "b"}, []string{"x/b"}},
+		{fabric.View{Name: "a"}, []string{"x/a", "y/a"}},
+		{fabric.View{Namespace: "none"}, nil},
 	} {
 		objects, revision, err := p.pods.Snapshot(t.Context(), c.view, at)
 		if err != nil || revision < at {
@@ -303,11 +304,11 @@ func TestSnapshotWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, got, err := p.pods.Snapshot(t.Context(), feed.View{}, revision(t, other)); err != nil || got < revision(t, other) {
+	if _, got, err := p.pods.Snapshot(t.Context(), fabric.View{}, revision(t, other)); err != nil || got < revision(t, other) {
 		t.Errorf("a snapshot at another resource's revision: %d, %v", got, err)
 	}
 	hasty := start(t, p.etcd, feed.Config{Patience: time.Millisecond})
-	_, _, err = hasty.pods.Snapshot(t.Context(), feed.View{}, 1<<40)
+	_, _, err = hasty.pods.Snapshot(t.Context(), fabric.View{}, 1<<40)
 	if !apierrors.IsTimeout(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		t.Errorf("a snapshot of the future: %v", err)
 	}
@@ -326,19 +327,19 @@ func TestWindowIsTrimmed(t *testing.T) {
 	if w, _ := p.pods.Window(); w != made[3] {
 		t.Errorf("the window starts at %d, want %d", w, made[3])
 	}
-	if _, err := p.pods.Watch(t.Context(), feed.View{}, made[2]); !apierrors.IsResourceExpired(err) {
+	if _, err := p.pods.Watch(t.Context(), fabric.View{}, made[2]); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a watch from before the window: %v", err)
 	}
-	if got := events(t, p.watch(feed.View{}, made[3]), made[8]); len(got) != 5 {
+	if got := events(t, p.watch(fabric.View{}, made[3]), made[8]); len(got) != 5 {
 		t.Errorf("the window's events: %v", got)
 	}
-	if delta, ok := p.pods.Since(feed.View{}, made[2]); !ok || !delta.Whole || len(delta.Entries) != 9 {
-		t.Errorf("since before the window: %v, whole %v, %d entries", ok, delta.Whole, len(delta.Entries))
+	if delta, ok := p.pods.Since(fabric.View{}, made[2]); !ok || !delta.Whole || len(delta.Changes) != 9 {
+		t.Errorf("since before the window: %v, whole %v, %d entries", ok, delta.Whole, len(delta.Changes))
 	}
-	if delta, ok := p.pods.Since(feed.View{Namespace: "quiet"}, made[4]); !ok || delta.Whole || len(delta.Entries) != 0 {
+	if delta, ok := p.pods.Since(fabric.View{Namespace: "quiet"}, made[4]); !ok || delta.Whole || len(delta.Changes) != 0 {
 		t.Errorf("a quiet view: %v, %+v", ok, delta)
 	}
-	if _, ok := p.pods.Since(feed.View{}, 1<<40); ok {
+	if _, ok := p.pods.Since(fabric.View{}, 1<<40); ok {
 		t.Error("got an answer about the future")
 	}
 }
@@ -357,7 +358,7 @@ func TestRestartPrefillsTheWindow(t *testing.T) {
 	if w, s := again.pods.Window(); w > first || s < last {
 		t.Fatalf("window (%d, %d], want it to cover (%d, %d]", w, s, first, last)
 	}
-	equal(t, "history", events(t, again.watch(feed.View{Scope: "n1"}, first), last),
+	equal(t, "history", events(t, again.watch(fabric.View{Scope: "n1"}, first), last),
 		[]string{"put x/a ~>n1", "put x/b n1>n1", "deleted x/a n1>n1"})
 	again.stop()
 
@@ -366,7 +367,7 @@ func TestRestartPrefillsTheWindow(t *testing.T) {
 	if w, _ := compacted.pods.Window(); w != last {
 		t.Errorf("the window starts at %d, want the compacted %d", w, last)
 	}
-	objects, _, err := compacted.pods.Snapshot(t.Context(), feed.View{}, 0)
+	objects, _, err := compacted.pods.Snapshot(t.Context(), fabric.View{}, 0)
 	if err != nil || len(objects) != 1 {
 		t.Errorf("after compaction: %d objects, %v", len(objects), err)
 	}
@@ -376,7 +377,7 @@ func TestSlowWatcherIsCutOff(t *testing.T) {
 	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	at := p.create("x", "a", "")
-	slow, fast := p.watch(feed.View{}, at), p.watch(feed.View{Namespace: "x"}, at)
+	slow, fast := p.watch(fabric.View{}, at), p.watch(fabric.View{Namespace: "x"}, at)
 	const count = 600 // more than a watcher's buffer
 	var last int64
 	// The fast watcher must never be far behind: etcd may report many changes at once.
@@ -394,7 +395,7 @@ func TestSlowWatcherIsCutOff(t *testing.T) {
 		t.Errorf("the slow watcher heard up to %d and ended with %v", heard, slow.Err())
 	}
 	// A new watch continues where the old one ended and has missed nothing.
-	if got := events(t, p.watch(feed.View{}, heard), last); int64(len(got)) != last-heard {
+	if got := events(t, p.watch(fabric.View{}, heard), last); int64(len(got)) != last-heard {
 		t.Errorf("%d events after %d, want %d", len(got), heard, last-heard)
 	}
 }
@@ -404,7 +405,7 @@ func TestUndecodableIsNotShown(t *testing.T) {
 	etcd := etcdtest.Start(t)
 	p := start(t, etcd, feed.Config{})
 	at := p.create("x", "a", "")
-	w := p.watch(feed.View{}, at)
+	w := p.watch(fabric.View{}, at)
 	etcd.Put(t, map[string]string{"/registry/pods/x/new": "rubbish"})
 	etcd.Put(t, map[string]string{"/registry/pods/x/a": "rubbish"})
 	etcd.Put(t, map[string]string{"/registry/pods/x/a": ""})
@@ -417,7 +418,7 @@ func TestEtcdRestart(t *testing.T) {
 	etcd := etcdtest.Start(t)
 	p := start(t, etcd, feed.Config{})
 	at := p.create("x", "a", "")
-	w := p.watch(feed.View{}, at)
+	w := p.watch(fabric.View{}, at)
 	etcd.Restart(t)
 	last := p.create("x", "b", "")
 	equal(t, "events over a restart of etcd", events(t, w, last), []string{"put x/b ~>~"})
@@ -430,7 +431,7 @@ func TestSnapshotAndWatch(t *testing.T) {
 	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	p.create("x", "a", "")
-	reading, w, err := p.pods.ReadAndWatch(t.Context(), feed.View{}, p.create("x", "b", ""))
+	reading, w, err := p.pods.ReadAndWatch(t.Context(), fabric.View{}, p.create("x", "b", ""))
 	if err != nil || len(reading.Items) != 2 {
 		t.Fatalf("%+v, %v", reading, err)
 	}
@@ -466,7 +467,7 @@ func TestSetBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			old := p.pods.History()
-			w := p.watch(feed.View{}, seen)
+			w := p.watch(fabric.View{}, seen)
 			raw := etcd.Values(t, "/registry/pods/x/kept")["/registry/pods/x/kept"]
 			etcd.SetBack(t, saved, func(e *etcdtest.Server) {
 				for i := range hidden {
@@ -483,7 +484,7 @@ func TestSetBack(t *testing.T) {
 			if err := p.pods.WaitFor(ready, 0); err != nil {
 				t.Fatal(err)
 			}
-			objects, _, err := p.pods.Snapshot(t.Context(), feed.View{}, 0)
+			objects, _, err := p.pods.Snapshot(t.Context(), fabric.View{}, 0)
 			if err != nil || len(objects) != 1+hidden {
 				t.Errorf("after the break: %d objects, %v; want %d", len(objects), err, 1+hidden)
 			}
@@ -510,7 +511,7 @@ func TestProgressOfAQuietEtcd(t *testing.T) {
 	t.Parallel()
 	p := start(t, etcdtest.Start(t), feed.Config{})
 	_, through := p.pods.Window()
-	w := p.watch(feed.View{}, through)
+	w := p.watch(fabric.View{}, through)
 	for range 3 {
 		select {
 		case batch := <-w.Events():

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/backoff"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -27,8 +28,8 @@ const (
 
 // Storage is what a feed needs of etcd: *store.Store, whose methods document the details.
 type Storage interface {
-	History(ctx context.Context) (store.History, error)
-	RenewHistory(ctx context.Context, old store.History) (store.History, error)
+	History(ctx context.Context) (fabric.History, error)
+	RenewHistory(ctx context.Context, old fabric.History) (fabric.History, error)
 	Revision(ctx context.Context) (int64, error)
 	Oldest(ctx context.Context, atLeast int64) (int64, error)
 	Scan(ctx context.Context, kind *scheme.Kind, revision int64, take func([]store.Record)) error

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -38,19 +39,19 @@ func TestAValueWhoseDecoderPanicsHidesNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Apply(store.Update{Revision: 50})
-	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "good" {
+	if shown := d.Feed().CachedIn(fabric.View{}); len(shown) != 1 || shown[0].GetName() != "good" {
 		t.Errorf("the feed shows %v", shown)
 	}
 	if !d.Apply(store.Update{Revision: 60, Records: []store.Record{{Namespace: "a", Name: "good", Revision: 60, Raw: []byte("bad")}}}) {
 		t.Error("the feed doubts what it knows")
 	}
-	if shown := d.Feed().CachedIn(View{}); len(shown) != 0 {
+	if shown := d.Feed().CachedIn(fabric.View{}); len(shown) != 0 {
 		t.Errorf("the feed shows %v", shown)
 	}
 	if !d.Apply(store.Update{Revision: 61, Records: []store.Record{{Namespace: "a", Name: "bad", Revision: 61, Raw: []byte("good")}}}) {
 		t.Error("the feed doubts what it knows")
 	}
-	if shown := d.Feed().CachedIn(View{}); len(shown) != 1 || shown[0].GetName() != "bad" {
+	if shown := d.Feed().CachedIn(fabric.View{}); len(shown) != 1 || shown[0].GetName() != "bad" {
 		t.Errorf("the feed shows %v", shown)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -39,7 +40,7 @@ func (f *Feed) await(ctx context.Context, revision int64) error {
 // Snapshot returns the objects of a view at one revision, which is at least minimum, in key order.
 // It waits up to Config.Patience for minimum, then fails with Kubernetes' 504 "Too large resource
 // version". The objects are shared and must not be modified.
-func (f *Feed) Snapshot(ctx context.Context, view View, minimum int64) (objects []scheme.Object, revision int64, err error) {
+func (f *Feed) Snapshot(ctx context.Context, view fabric.View, minimum int64) (objects []scheme.Object, revision int64, err error) {
 	reading, err := f.Read(ctx, view, minimum)
 	if err != nil {
 		return nil, 0, err
@@ -66,7 +67,7 @@ type Item struct {
 // Reading is the contents of a view at a revision.
 type Reading struct {
 	// History is the history of Revision.
-	History store.History
+	History fabric.History
 	// Revision is the revision at which the view was read.
 	Revision int64
 	// Items are in key order. They are shared and must not be modified.
@@ -77,19 +78,19 @@ type Reading struct {
 }
 
 // Read is like Snapshot and returns everything that the feed knows of the objects.
-func (f *Feed) Read(ctx context.Context, view View, minimum int64) (Reading, error) {
+func (f *Feed) Read(ctx context.Context, view fabric.View, minimum int64) (Reading, error) {
 	reading, _, err := f.read(ctx, view, minimum, false)
 	return reading, err
 }
 
 // ReadAndWatch is Read with a watch of everything after it.
-func (f *Feed) ReadAndWatch(ctx context.Context, view View, minimum int64) (Reading, *Watcher, error) {
+func (f *Feed) ReadAndWatch(ctx context.Context, view fabric.View, minimum int64) (Reading, *Watcher, error) {
 	return f.read(ctx, view, minimum, true)
 }
 
 // ReadAt returns the contents of a view at a revision, without waiting. It returns false if the
 // feed does not know them, which is so if anything near the view has changed since.
-func (f *Feed) ReadAt(view View, revision int64) (Reading, bool) {
+func (f *Feed) ReadAt(view fabric.View, revision int64) (Reading, bool) {
 	f.mu.Lock()
 	if !f.readable() || revision < f.state.start || f.state.through < revision || f.state.head(f.state.index(view)) > revision {
 		f.mu.Unlock()
@@ -100,7 +101,7 @@ func (f *Feed) ReadAt(view View, revision int64) (Reading, bool) {
 	return reading, true
 }
 
-func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (Reading, *Watcher, error) {
+func (f *Feed) read(ctx context.Context, view fabric.View, minimum int64, watch bool) (Reading, *Watcher, error) {
 	if err := f.await(ctx, minimum); err != nil {
 		return Reading{}, nil, err
 	}
@@ -119,12 +120,12 @@ func (f *Feed) read(ctx context.Context, view View, minimum int64, watch bool) (
 // ordering is the last view that was read, in order, as long as nothing changes: a paged read then
 // sorts the view only once.
 type ordering struct {
-	view  View
+	view  fabric.View
 	items []Item
 }
 
 // readUnlocking must be called with the lock held, and releases it.
-func (f *Feed) readUnlocking(view View) Reading {
+func (f *Feed) readUnlocking(view fabric.View) Reading {
 	reading := Reading{History: f.state.history, Revision: f.state.through}
 	for key := range f.state.unreadable {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -221,7 +222,7 @@ func (f *Feed) Cached(namespace, name string) (scheme.Object, bool) {
 
 // CachedIn is Cached for the objects of a view, in no particular order; nil if the feed cannot be
 // read.
-func (f *Feed) CachedIn(view View) []scheme.Object {
+func (f *Feed) CachedIn(view fabric.View) []scheme.Object {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.readable() {

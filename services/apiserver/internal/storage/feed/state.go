@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // item is one current object.
@@ -21,26 +21,22 @@ type item struct {
 	encodings *Encodings
 }
 
-func (i *item) in(view View) bool {
-	return (view.Namespace == "" || i.namespace == view.Namespace) &&
-		(view.Name == "" || i.name == view.Name) &&
-		(view.Scope == "" || i.scope == view.Scope)
-}
+func (i *item) in(view fabric.View) bool { return view.Holds(i.namespace, i.name, i.scope) }
 
 // state is what a feed knows: the objects at through, and every change in (start, through]. It is
 // not safe for concurrent use.
 type state struct {
 	kind    *scheme.Kind
-	history store.History
+	history fabric.History
 	epoch   <-chan struct{} // closed when the epoch in which the state began ends
 	start   int64           // W
 	through int64           // S
 	objects map[string]*item
 	// parts are the objects of each namespace and each scope.
-	parts map[View]map[string]*item
+	parts map[fabric.View]map[string]*item
 	// heads are the revisions of the last change, if above start: for the whole resource, for each
 	// namespace and for each scope.
-	heads  map[View]int64
+	heads  map[fabric.View]int64
 	window []*Event
 	bytes  int
 	// unreadable are the keys whose current values cannot be read and therefore are not shown.
@@ -48,10 +44,10 @@ type state struct {
 	cache      *encodingCache
 }
 
-func newState(kind *scheme.Kind, history store.History, start int64, cache *encodingCache) *state {
+func newState(kind *scheme.Kind, history fabric.History, start int64, cache *encodingCache) *state {
 	return &state{
 		kind: kind, history: history, start: start, through: start,
-		objects: map[string]*item{}, parts: map[View]map[string]*item{}, heads: map[View]int64{},
+		objects: map[string]*item{}, parts: map[fabric.View]map[string]*item{}, heads: map[fabric.View]int64{},
 		unreadable: map[string]struct{}{}, cache: cache,
 	}
 }
@@ -74,21 +70,21 @@ func (s *state) itemOf(revision int64, c change) *item {
 
 // index returns the smallest part that contains the view and for which the state keeps a head and a
 // set of objects.
-func (s *state) index(view View) View {
+func (s *state) index(view fabric.View) fabric.View {
 	switch {
 	case s.scoped() && view.Scope != "":
-		return View{Scope: view.Scope}
+		return fabric.View{Scope: view.Scope}
 	case s.kind.Namespaced && view.Namespace != "":
-		return View{Namespace: view.Namespace}
+		return fabric.View{Namespace: view.Namespace}
 	}
-	return View{}
+	return fabric.View{}
 }
 
 func (s *state) scoped() bool { return s.kind.Scope != nil }
 
 // head returns the revision of the last change of an index, as far as the window knows. Otherwise
 // it returns the start of the window, which is never too low: F3.
-func (s *state) head(index View) int64 { return max(s.start, s.heads[index]) }
+func (s *state) head(index fabric.View) int64 { return max(s.start, s.heads[index]) }
 
 func key(namespace, name string) string { return namespace + "/" + name }
 
@@ -117,13 +113,13 @@ func (s *state) remove(key string) {
 	}
 }
 
-func (s *state) partsOf(namespace, scope string) []View {
-	var parts []View
+func (s *state) partsOf(namespace, scope string) []fabric.View {
+	var parts []fabric.View
 	if s.kind.Namespaced {
-		parts = append(parts, View{Namespace: namespace})
+		parts = append(parts, fabric.View{Namespace: namespace})
 	}
 	if s.scoped() {
-		parts = append(parts, View{Scope: scope})
+		parts = append(parts, fabric.View{Scope: scope})
 	}
 	return parts
 }
@@ -149,12 +145,12 @@ func (s *state) apply(revision int64, changes []change) []*Event {
 	}
 	for _, event := range events {
 		event.Alone = len(events) == 1
-		s.heads[View{}] = revision
+		s.heads[fabric.View{}] = revision
 		for _, part := range s.partsOf(event.Namespace, event.Scope) {
 			s.heads[part] = revision
 		}
 		if event.OldScope != event.Scope {
-			s.heads[View{Scope: event.OldScope}] = revision
+			s.heads[fabric.View{Scope: event.OldScope}] = revision
 		}
 		s.bytes += event.size()
 	}
@@ -195,15 +191,15 @@ func (s *state) applyOne(revision int64, c change) *Event {
 	if old == nil {
 		event.OldScope = event.Scope
 	}
-	event.PrevAll = s.head(View{})
+	event.PrevAll = s.head(fabric.View{})
 	event.PrevNamespace = event.PrevAll
 	if s.kind.Namespaced {
-		event.PrevNamespace = s.head(View{Namespace: event.Namespace})
+		event.PrevNamespace = s.head(fabric.View{Namespace: event.Namespace})
 	}
 	event.PrevScope, event.PrevOldScope = event.PrevAll, event.PrevAll
 	if s.scoped() {
-		event.PrevScope = s.head(View{Scope: event.Scope})
-		event.PrevOldScope = s.head(View{Scope: event.OldScope})
+		event.PrevScope = s.head(fabric.View{Scope: event.Scope})
+		event.PrevOldScope = s.head(fabric.View{Scope: event.OldScope})
 	}
 	return event
 }
@@ -227,9 +223,9 @@ func (s *state) trim(events, bytes int) {
 // forgetHeads removes heads that would fall to the start of the window. head returns that anyway,
 // and views come and go.
 func (s *state) forgetHeads(event *Event) {
-	views := append(s.partsOf(event.Namespace, event.Scope), View{})
+	views := append(s.partsOf(event.Namespace, event.Scope), fabric.View{})
 	if event.OldScope != event.Scope {
-		views = append(views, View{Scope: event.OldScope})
+		views = append(views, fabric.View{Scope: event.OldScope})
 	}
 	for _, view := range views {
 		if s.heads[view] <= event.Revision {
@@ -245,7 +241,7 @@ func (s *state) after(revision int64) []*Event {
 }
 
 // items returns the view's objects, in no particular order.
-func (s *state) items(view View) []*item {
+func (s *state) items(view fabric.View) []*item {
 	if view.Name != "" && (view.Namespace != "" || !s.kind.Namespaced) {
 		if found := s.objects[key(view.Namespace, view.Name)]; found != nil && found.in(view) {
 			return []*item{found}
@@ -253,7 +249,7 @@ func (s *state) items(view View) []*item {
 		return nil
 	}
 	from := s.objects
-	if index := s.index(view); index != (View{}) {
+	if index := s.index(view); index != (fabric.View{}) {
 		from = s.parts[index]
 	}
 	items := make([]*item, 0, len(from))

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -15,13 +16,13 @@ import (
 // renewable is an etcd at revision 50 whose current history can be renewed any number of times.
 type renewable struct {
 	still
-	history store.History
+	history fabric.History
 	renewed int
 }
 
-func (r *renewable) History(context.Context) (store.History, error) { return r.history, nil }
+func (r *renewable) History(context.Context) (fabric.History, error) { return r.history, nil }
 
-func (r *renewable) RenewHistory(_ context.Context, old store.History) (store.History, error) {
+func (r *renewable) RenewHistory(_ context.Context, old fabric.History) (fabric.History, error) {
 	if !old.Before(r.history) {
 		r.history.Created = max(r.history.Created, old.Created) + 1
 		r.renewed++
@@ -41,7 +42,7 @@ func driven(t *testing.T, storage Storage) *Driven {
 // TestAFeedThatCannotBeReadEndsNoHistory checks that a feed without a history of its own does not
 // take the witness' history for a newer one.
 func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
-	etcd := &renewable{history: store.History{Created: 7}}
+	etcd := &renewable{history: fabric.History{Created: 7}}
 	d := driven(t, etcd)
 	witness := store.Record{Revision: 40}
 	for range 2 {
@@ -66,7 +67,7 @@ func TestAFeedThatCannotBeReadEndsNoHistory(t *testing.T) {
 // TestOneRestoreEndsOneEpoch: all feeds of a process find out one after the other that etcd was set
 // back. The later ones must not end the epoch that has begun since.
 func TestOneRestoreEndsOneEpoch(t *testing.T) {
-	etcd := &renewable{history: store.History{Created: 7}}
+	etcd := &renewable{history: fabric.History{Created: 7}}
 	first, second := driven(t, etcd), driven(t, etcd)
 	shared := first.feed.epoch
 	second.feed.epoch = shared

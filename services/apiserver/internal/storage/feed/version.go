@@ -1,6 +1,9 @@
 package feed
 
-import "github.com/garboard/garboard/libs/scheme"
+import (
+	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/scheme"
+)
 
 // Version identifies the state of a view: as long as the Version is the same, so are the view's
 // objects. The zero Version means that nothing is known.
@@ -15,7 +18,7 @@ type Version struct {
 // have. While the objects are the same, changed is false and nothing is read. changed is also false
 // while the feed cannot be read: the reader keeps what it has, which is nothing for the zero
 // Version. CachedSince never waits.
-func (f *Feed) CachedSince(view View, have Version) (objects []scheme.Object, now Version, changed bool) {
+func (f *Feed) CachedSince(view fabric.View, have Version) (objects []scheme.Object, now Version, changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.readable() {

@@ -7,7 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/libs/fabric"
 )
 
 // watchBatches is how many batches may wait for a watcher before it is cut off.
@@ -20,12 +20,12 @@ var ErrSlow = errors.New("the watcher was too slow")
 // never delays the feed or other watchers.
 type Watcher struct {
 	feed    *Feed
-	view    View
-	index   View
+	view    fabric.View
+	index   fabric.View
 	from    int64
 	batches chan Batch
 	release func() bool
-	history store.History
+	history fabric.History
 
 	ended bool // these two under the feed's lock
 	err   error
@@ -34,7 +34,7 @@ type Watcher struct {
 // Watch reports what happens in a view after revision from, which may be in the future, until ctx
 // ends. It returns a Kubernetes 410 Expired if from is before the feed's window. It waits up to 3 s
 // for a feed that cannot be read yet.
-func (f *Feed) Watch(ctx context.Context, view View, from int64) (*Watcher, error) {
+func (f *Feed) Watch(ctx context.Context, view fabric.View, from int64) (*Watcher, error) {
 	if err := f.await(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -49,10 +49,10 @@ func (f *Feed) Watch(ctx context.Context, view View, from int64) (*Watcher, erro
 	return f.watchLocked(ctx, view, from), nil
 }
 
-func (f *Feed) watchLocked(ctx context.Context, view View, from int64) *Watcher {
+func (f *Feed) watchLocked(ctx context.Context, view fabric.View, from int64) *Watcher {
 	w := &Watcher{feed: f, view: view, index: f.state.index(view), from: from, batches: make(chan Batch, watchBatches), history: f.state.history}
 	if f.state.through > from {
-		missed := Batch{Revision: f.state.through, Head: f.state.head(View{}), Start: f.state.start}
+		missed := Batch{Revision: f.state.through, Head: f.state.head(fabric.View{}), Start: f.state.start}
 		for _, event := range f.state.after(from) {
 			if event.touches(view) {
 				missed.Events = append(missed.Events, event)
@@ -73,7 +73,7 @@ func (f *Feed) watchLocked(ctx context.Context, view View, from int64) *Watcher 
 func (w *Watcher) Events() <-chan Batch { return w.batches }
 
 // History returns the history of all revisions of the watch.
-func (w *Watcher) History() store.History { return w.history }
+func (w *Watcher) History() fabric.History { return w.history }
 
 // Err returns why Events was closed: ErrSlow, or that the feed had to start over; nil if Stop was
 // called or ctx ended. A caller that watches again from the last revision it received misses
@@ -115,9 +115,9 @@ func (f *Feed) notify(revision int64, events []*Event) {
 	f.metrics.dispatched.WithLabelValues(f.kind.Group, f.kind.Resource).Add(float64(len(events)))
 	mine := map[*Watcher][]*Event{}
 	for _, event := range events {
-		indexes := append(f.state.partsOf(event.Namespace, event.Scope), View{})
+		indexes := append(f.state.partsOf(event.Namespace, event.Scope), fabric.View{})
 		if event.OldScope != event.Scope {
-			indexes = append(indexes, View{Scope: event.OldScope})
+			indexes = append(indexes, fabric.View{Scope: event.OldScope})
 		}
 		for _, index := range indexes {
 			for w := range f.watchers[index] {
@@ -140,7 +140,7 @@ func (f *Feed) notify(revision int64, events []*Event) {
 // notifyProgress tells all watchers how far the feed is. A watcher that is too busy to receive it
 // loses nothing.
 func (f *Feed) notifyProgress() {
-	batch := Batch{Revision: f.state.through, Head: f.state.head(View{}), Start: f.state.start}
+	batch := Batch{Revision: f.state.through, Head: f.state.head(fabric.View{}), Start: f.state.start}
 	for _, set := range f.watchers {
 		for w := range set {
 			if batch.Revision < w.from {

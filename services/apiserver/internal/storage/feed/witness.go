@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -97,10 +98,10 @@ func witnesses(window []*Event) []*Event {
 // risen returns etcd's history. If it is older than one that the feed has had, etcd was restored
 // from an earlier backup, and risen begins a new history: informers that know the newer one ignore
 // older ones. H2.
-func (f *Feed) risen(ctx context.Context) (store.History, error) {
+func (f *Feed) risen(ctx context.Context) (fabric.History, error) {
 	current, err := f.storage.History(ctx)
 	if err != nil {
-		return store.History{}, err
+		return fabric.History{}, err
 	}
 	f.mu.Lock()
 	newest := f.newest
@@ -110,7 +111,7 @@ func (f *Feed) risen(ctx context.Context) (store.History, error) {
 	}
 	renewed, err := f.storage.RenewHistory(ctx, newest)
 	if err != nil {
-		return store.History{}, err
+		return fabric.History{}, err
 	}
 	f.logger.ErrorContext(ctx, "etcd came back with an older history: a new one begins",
 		"found", fmt.Sprint(current), "old", fmt.Sprint(newest), "new", fmt.Sprint(renewed))
@@ -118,7 +119,7 @@ func (f *Feed) risen(ctx context.Context) (store.History, error) {
 }
 
 // leaves reports whether the feed belongs to another history than etcd's.
-func (f *Feed) leaves(ctx context.Context, current store.History) bool {
+func (f *Feed) leaves(ctx context.Context, current fabric.History) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == nil || f.state.history == current {
@@ -131,7 +132,7 @@ func (f *Feed) leaves(ctx context.Context, current store.History) bool {
 // renew begins a new history in place of old, because etcd at revision now contradicts what was
 // seen of it. own is the history of what the feed knows, which began in epoch. If own already is
 // the new history, another process or feed was faster, and the epoch continues.
-func (f *Feed) renew(ctx context.Context, epoch <-chan struct{}, own, old store.History, now, seen int64) error {
+func (f *Feed) renew(ctx context.Context, epoch <-chan struct{}, own, old fabric.History, now, seen int64) error {
 	renewed, err := f.storage.RenewHistory(ctx, old)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ var ErrNotReady = errors.New("the watch cache is being read anew")
 // do. If etcd contradicts the observation, as it does if its history is older, etcd was set back: a
 // new history begins, and Witness fails. H2. It fails with ErrNotReady if the feed has no history
 // to compare with.
-func (f *Feed) Witness(ctx context.Context, history store.History, record store.Record) error {
+func (f *Feed) Witness(ctx context.Context, history fabric.History, record store.Record) error {
 	f.mu.Lock()
 	if !f.readable() {
 		f.mu.Unlock()

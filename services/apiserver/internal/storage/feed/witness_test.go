@@ -4,17 +4,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // awaitHistory waits until the history of the feed of pods is no longer old.
-func (p *plane) awaitHistory(old store.History) {
+func (p *plane) awaitHistory(old fabric.History) {
 	p.t.Helper()
 	timeout := time.After(deadline)
 	for {
-		if now := p.pods.History(); now != old && now != (store.History{}) {
+		if now := p.pods.History(); now != old && now != (fabric.History{}) {
 			return
 		}
 		select {
@@ -79,7 +80,7 @@ func TestHistoriesOnlyRise(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := p.pods.History()
-	known := store.History{Created: old.Created + int64(time.Hour), Nonce: 1}
+	known := fabric.History{Created: old.Created + int64(time.Hour), Nonce: 1}
 	if err := p.pods.Witness(t.Context(), known, store.Record{Namespace: "x", Name: "a", Revision: revision}); err == nil {
 		t.Error("the feed continues a history that is over")
 	}

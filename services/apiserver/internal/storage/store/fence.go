@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -38,15 +39,15 @@ type sighting struct {
 // used a mod_revision again.
 type sightings struct {
 	mu      sync.Mutex
-	history History // the history of the sightings; zero until it is known
+	history fabric.History // the history of the sightings; zero until it is known
 	seen    map[string]sighting
 }
 
 // enter forgets the sightings of any other history.
-func (s *sightings) enter(of History) {
+func (s *sightings) enter(of fabric.History) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.history != (History{}) && s.history != of {
+	if !s.history.IsZero() && s.history != of {
 		s.seen = nil
 	}
 	s.history = of

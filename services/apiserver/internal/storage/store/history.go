@@ -9,34 +9,30 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 )
 
 // historyKey is outside every prefix: all planes on one etcd share its revisions.
 const historyKey = "/garboard/history"
 
-// History names one life of one etcd cluster. Revisions of different histories cannot be
-// compared.
-type History = history.ID
-
 // History reads the identity of etcd's history, and creates one if there is none.
-func (s *Store) History(ctx context.Context) (History, error) {
-	fresh := History{Created: time.Now().UnixNano(), Nonce: rand.Uint64()}
+func (s *Store) History(ctx context.Context) (fabric.History, error) {
+	fresh := fabric.History{Created: time.Now().UnixNano(), Nonce: rand.Uint64()}
 	return s.writeHistory(ctx, 0, fresh)
 }
 
 // RenewHistory begins a new history in place of old, after etcd was set back without raising its
 // revisions. If another process was faster, RenewHistory returns that process's history.
-func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) {
+func (s *Store) RenewHistory(ctx context.Context, old fabric.History) (fabric.History, error) {
 	resp, err := s.client.Get(ctx, historyKey)
 	if err != nil {
-		return History{}, fmt.Errorf("reading etcd's history: %w", statusOf(err))
+		return fabric.History{}, fmt.Errorf("reading etcd's history: %w", statusOf(err))
 	}
 	var based int64
 	if len(resp.Kvs) > 0 {
 		found, err := decodeHistory(resp.Kvs[0].Value)
 		if err != nil {
-			return History{}, err
+			return fabric.History{}, err
 		}
 		if old.Before(found) {
 			s.sightings.enter(found)
@@ -44,42 +40,42 @@ func (s *Store) RenewHistory(ctx context.Context, old History) (History, error) 
 		}
 		based = resp.Kvs[0].ModRevision
 	}
-	return s.writeHistory(ctx, based, History{
+	return s.writeHistory(ctx, based, fabric.History{
 		Created: max(time.Now().UnixNano(), old.Created+1), Nonce: rand.Uint64(),
 	})
 }
 
 // writeHistory stores a history if the key is still at revision based, and returns the resulting
 // value.
-func (s *Store) writeHistory(ctx context.Context, based int64, next History) (History, error) {
+func (s *Store) writeHistory(ctx context.Context, based int64, next fabric.History) (fabric.History, error) {
 	data, err := json.Marshal(next)
 	if err != nil {
-		return History{}, fmt.Errorf("encoding etcd's history: %w", err)
+		return fabric.History{}, fmt.Errorf("encoding etcd's history: %w", err)
 	}
 	resp, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(historyKey), "=", based)).
 		Then(clientv3.OpPut(historyKey, string(data))).
 		Else(clientv3.OpGet(historyKey)).Commit()
 	if err != nil {
-		return History{}, fmt.Errorf("writing etcd's history: %w", statusOf(err))
+		return fabric.History{}, fmt.Errorf("writing etcd's history: %w", statusOf(err))
 	}
 	if !resp.Succeeded {
 		kv := found(resp)
 		if kv == nil {
-			return History{}, fmt.Errorf("writing etcd's history: key %s was removed meanwhile", historyKey)
+			return fabric.History{}, fmt.Errorf("writing etcd's history: key %s was removed meanwhile", historyKey)
 		}
 		if next, err = decodeHistory(kv.Value); err != nil {
-			return History{}, err
+			return fabric.History{}, err
 		}
 	}
 	s.sightings.enter(next)
 	return next, nil
 }
 
-func decodeHistory(data []byte) (History, error) {
-	var found History
+func decodeHistory(data []byte) (fabric.History, error) {
+	var found fabric.History
 	if err := json.Unmarshal(data, &found); err != nil {
-		return History{}, corrupt(historyKey, err)
+		return fabric.History{}, corrupt(historyKey, err)
 	}
 	return found, nil
 }

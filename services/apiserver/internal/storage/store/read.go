@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -45,7 +46,7 @@ type Page struct {
 	// Revision is the etcd revision of the list, and History the history it belongs to: the zero
 	// History if etcd has none yet.
 	Revision int64
-	History  History
+	History  fabric.History
 	// Continue is the token for the next page; empty at the end.
 	Continue string
 	// Remaining is the number of objects that follow; nil at the end, and when Keep is set.
@@ -160,7 +161,7 @@ func pageSize(opts ListOptions) int64 {
 
 // readRange reads part of a range and, in the same transaction, the history that etcd is in now:
 // etcd's past belongs to the history that etcd is in, whatever it was called before.
-func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, History, error) {
+func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, fabric.History, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
@@ -170,11 +171,11 @@ func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix 
 	).Commit()
 	s.metrics.observe("list", kind, began, err)
 	if err != nil {
-		return nil, History{}, err
+		return nil, fabric.History{}, err
 	}
 	part := (*clientv3.GetResponse)(resp.Responses[0].GetResponseRange())
 	part.Header = resp.Header
-	var history History
+	var history fabric.History
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
 		history, err = decodeHistory(kvs[0].Value)
 	}

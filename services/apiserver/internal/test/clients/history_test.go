@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/history"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -74,7 +74,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 		}
 	}
 	// said returns the histories of a list, of a watch, and of a watch that begins with a list.
-	said := func(c *client.HTTP) (of [3]history.ID) {
+	said := func(c *client.HTTP) (of [3]fabric.History) {
 		t.Helper()
 		call := client.Call{Verb: "list", Kind: kind, Namespace: "default", Options: &metav1.ListOptions{}, History: &of[0]}
 		if err := c.Do(t.Context(), call, kind.NewList()); err != nil {
@@ -100,7 +100,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range clients {
-		if got := said(c); got != [3]history.ID{old, old, old} {
+		if got := said(c); got != [3]fabric.History{old, old, old} {
 			t.Errorf("%s: a list, a watch and both have the histories %v, etcd has %v", name, got, old)
 		}
 	}
@@ -125,7 +125,7 @@ func TestHistoryOverHTTP(t *testing.T) {
 	for name, c := range clients {
 		for deadline := time.Now().Add(harness.Patience); ; {
 			got := said(c)
-			if got == [3]history.ID{renewed, renewed, renewed} {
+			if got == [3]fabric.History{renewed, renewed, renewed} {
 				break
 			}
 			if time.Now().After(deadline) {

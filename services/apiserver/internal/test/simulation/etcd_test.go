@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -40,7 +41,7 @@ type revision struct {
 // timeline is one life of etcd: revisions[i] is revision first+i.
 type timeline struct {
 	number    int
-	history   store.History
+	history   fabric.History
 	first     int64
 	compacted int64
 	revisions []revision
@@ -109,7 +110,7 @@ type etcd struct{ lives []*timeline }
 
 func newEtcd() *etcd {
 	return &etcd{lives: []*timeline{{
-		history: store.History{Created: 1, Nonce: 1}, first: 100, revisions: []revision{{state: map[string]value{}}},
+		history: fabric.History{Created: 1, Nonce: 1}, first: 100, revisions: []revision{{state: map[string]value{}}},
 	}}}
 }
 
@@ -124,7 +125,7 @@ func (e *etcd) reuse(back int, renew bool) {
 	life := &timeline{number: len(e.lives), history: old.history, first: old.first, compacted: old.compacted, revisions: slices.Clone(old.revisions[:keep])}
 	life.setBackTo = life.head()
 	if renew {
-		life.history = store.History{Created: old.history.Created + 1, Nonce: old.history.Nonce}
+		life.history = fabric.History{Created: old.history.Created + 1, Nonce: old.history.Nonce}
 	}
 	e.lives = append(e.lives, life)
 }
@@ -159,7 +160,7 @@ func (e *etcd) wentBackTo(r int64, after *timeline) bool {
 // of returns the life that an informer's history and revision belong to; nil if there is none.
 func (e *etcd) of(created int64, nonce uint64, r int64) *timeline {
 	for _, life := range slices.Backward(e.lives) {
-		if life.history == (store.History{Created: created, Nonce: nonce}) && life.first <= r && r <= life.head() {
+		if life.history == (fabric.History{Created: created, Nonce: nonce}) && life.first <= r && r <= life.head() {
 			return life
 		}
 	}
@@ -183,13 +184,13 @@ func (c *connection) alive() error {
 	return nil
 }
 
-func (c *connection) History(context.Context) (store.History, error) {
+func (c *connection) History(context.Context) (fabric.History, error) {
 	return c.life.history, c.alive()
 }
 
-func (c *connection) RenewHistory(_ context.Context, old store.History) (store.History, error) {
+func (c *connection) RenewHistory(_ context.Context, old fabric.History) (fabric.History, error) {
 	if !old.Before(c.life.history) {
-		c.life.history = store.History{Created: old.Created + 1, Nonce: old.Nonce}
+		c.life.history = fabric.History{Created: old.Created + 1, Nonce: old.Nonce}
 		c.life.commit()
 	}
 	return c.life.history, c.alive()

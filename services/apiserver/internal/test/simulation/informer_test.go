@@ -7,25 +7,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// place is a revision of a history.
-type place struct {
-	history  store.History
-	revision int64
-}
-
 // below reports whether p is in an older history than q, or earlier in the same one.
-func (p place) below(q place) bool {
-	if p.history != q.history {
-		return p.history.Before(q.history)
+func below(p, q fabric.Position) bool {
+	if p.History != q.History {
+		return p.History.Before(q.History)
 	}
-	return p.revision < q.revision
+	return p.Revision < q.Revision
 }
 
 // client is one informer with a handler, across its restarts.
@@ -42,13 +36,13 @@ type client struct {
 	handler  informer.Registration
 	// told is what the handler knows at the current call's statement.
 	told map[string]known
-	last place
+	last fabric.Position
 	// of is the life of etcd that last belongs to; setBack reports whether the handler is told
 	// about another one.
 	of      *timeline
 	setBack bool
 	// floor is the position of the content before the restart, and floorOf the life it belongs to.
-	floor   place
+	floor   fabric.Position
 	floorOf *timeline
 	// away is until when the bus does not reach the process, and again when HTTP may be tried
 	// again.
@@ -87,13 +81,13 @@ func (noFollower) Require(int64)             {}
 // what it saw before.
 func (c *client) restart() {
 	w := c.world
-	if c.floor.below(c.last) {
+	if below(c.floor, c.last) {
 		c.floor, c.floorOf = c.last, c.of
 	}
 	if c.life++; c.driven != nil {
 		c.driven.End()
 	}
-	c.last, c.of, c.told = place{}, nil, map[string]known{}
+	c.last, c.of, c.told = fabric.Position{}, nil, map[string]known{}
 	source := &source{}
 	c.informer = informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: source, Table: table, Logger: quiet}, c.view)
 	handler, err := c.informer.AddEventHandler(handler{c})
@@ -160,9 +154,9 @@ func (c *client) step() {
 func (c *client) cutOff() bool { return c.world.now.Before(c.away) }
 
 // position returns the follower's position.
-func (c *client) position() place {
-	created, nonce, revision, _ := c.driven.Position()
-	return place{store.History{Created: created, Nonce: nonce}, revision}
+func (c *client) position() fabric.Position {
+	at, _ := c.driven.Position()
+	return at
 }
 
 // checked is an informer's sink that compares the content after each statement.
@@ -193,23 +187,23 @@ func (s checked) Apply(changes []informer.Change, revision int64) {
 // accepted checks the invariants after a statement.
 func (c *client) accepted(revision int64) {
 	at := c.position()
-	if at.revision != revision {
+	if at.Revision != revision {
 		c.world.fail("%s: the sink got revision %d at %v", c.name, revision, at)
 	}
-	if at.below(c.last) && !c.world.unnoticed {
+	if below(at, c.last) && !c.world.unnoticed {
 		c.world.fail("%s: from %v back to %v", c.name, c.last, at)
 	}
-	if at.below(c.floor) && !c.world.unnoticed && !c.world.etcd.wentBackTo(at.revision, c.floorOf) {
+	if below(at, c.floor) && !c.world.unnoticed && !c.world.etcd.wentBackTo(at.Revision, c.floorOf) {
 		c.world.fail("%s: restarted into the past: it was at %v, and begins at %v", c.name, c.floor, at)
 	}
-	c.last, c.floor = at, place{}
+	c.last, c.floor = at, fabric.Position{}
 	if c.world.unnoticed {
 		// Until the reset is noticed, one history and revision may stand for two contents.
 		c.setBack, c.world.expected = true, nil
 		informer.Deliver(c.handler)
 		return
 	}
-	life := c.world.etcd.of(at.history.Created, at.history.Nonce, revision)
+	life := c.world.etcd.of(at.History.Created, at.History.Nonce, revision)
 	if life == nil {
 		c.world.fail("%s: etcd never was at %v", c.name, at)
 		return
@@ -220,7 +214,7 @@ func (c *client) accepted(revision int64) {
 
 // deliver makes the pending handler calls.
 func (c *client) deliver(life *timeline) {
-	c.world.expected, c.setBack = life.view(c.last.revision, c.view), life != c.of
+	c.world.expected, c.setBack = life.view(c.last.Revision, c.view), life != c.of
 	c.of = life
 	informer.Deliver(c.handler)
 }

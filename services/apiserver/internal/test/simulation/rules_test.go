@@ -42,16 +42,16 @@ var rules = []rule{
 		{"{ return max(s.start, s.heads[index]) }", "{\n\tif mutant(%q) {\n\t\treturn s.heads[index]\n\t}\n\treturn max(s.start, s.heads[index])\n}", 1},
 	}, "TestAll", 10},
 	{"acceptance: an answer fits the position", followDir + "machine.go", []edit{
-		{"	if !m.accept(s) {\n		return false\n	}\n	m.drain()", "	if mutant(%q) {\n		m.position, s.prev = min(m.position, s.revision-1), always\n	}\n	if !m.accept(s) {\n		return false\n	}\n	m.drain()", 1},
+		{"	if !m.accept(s) {\n		return false\n	}\n	m.drain()", "	if mutant(%q) {\n		m.at.Revision, s.Prev = min(m.at.Revision, s.Revision-1), fabric.Always\n	}\n	if !m.accept(s) {\n		return false\n	}\n	m.drain()", 1},
 	}, "TestAll", 10},
 	{"acceptance: a whole view is not below the position", followDir + "machine.go", []edit{
-		{"if revision < m.position || revision", "if !mutant(%q) && revision < m.position || revision", 1},
+		{"if revision < m.at.Revision || revision", "if !mutant(%q) && revision < m.at.Revision || revision", 1},
 	}, "TestAll", 100},
-	{"R2: below the window the changes are unknown", feedDir + "delta.go", []edit{
+	{"R2: below the window the changes are unknown", feedDir + "statement.go", []edit{
 		{"if c < f.state.start || view", "if c < f.state.start && !mutant(%q) || view", 1},
 	}, "TestAll", 10},
 	{"P4: progress is a link of the chain", followDir + "machine.go", []edit{
-		{"	case last <= m.position:\n", "	case mutant(%q) && seen > m.position:\n		m.accept(statement{history: h, prev: always, revision: seen})\n	case last <= m.position:\n", 1},
+		{"	case last <= m.at.Revision:\n", "	case mutant(%q) && seen > m.at.Revision:\n		m.accept(statement{History: h, Prev: fabric.Always, Revision: seen})\n	case last <= m.at.Revision:\n", 1},
 	}, "TestAll", 10},
 	{"P5: the parts of a revision have no bodies", publishDir + "resource.go", []edit{
 		{"|| !event.Alone ||", "|| !event.Alone && !mutant(%q) ||", 1},
@@ -60,7 +60,7 @@ var rules = []rule{
 		{"for len(records) > 0 && records[0].Revision == revision {", "for len(records) > 0 && records[0].Revision == revision && (len(changes) == 0 || !mutant(%q)) {", 1},
 		{"	if revision <= f.state.through {\n		return //", "	if revision <= f.state.through && !mutant(%q) {\n		return //", 1},
 	}, "TestAll", 10},
-	{"P3: leaving a scope concerns only that scope", "libs/fabric/message.go", []edit{
+	{"P3: leaving a scope concerns only that scope", "libs/fabric/view.go", []edit{
 		{"		if v.Scope == \"\" {\n			return false", "		if v.Scope == \"\" && !mutant(%q) {\n			return false", 1},
 	}, "TestAll", 30},
 	{"I2: the position stops where a body is missing", followDir + "wire.go", []edit{
@@ -102,13 +102,13 @@ var rules = []rule{
 		{"!now.Before(m.progressDue) {", "!now.Before(m.progressDue) && !mutant(%q) {", 1},
 	}, "TestNoPublisherAtTheEnd", 50},
 	{"R3: a list belongs to the history that it names", followDir + "follower.go", []edit{
-		{"if listing.History != (id.ID{}) {", "if listing.History != (id.ID{}) && !mutant(%q) {", 1},
+		{"if !listing.History.IsZero() {", "if !listing.History.IsZero() && !mutant(%q) {", 1},
 	}, "TestLists", 200},
 	{"I4: data over HTTP belongs to the history that it names", followDir + "fallback.go", []edit{
-		{"if h, err := parseHistory(of); err == nil {", "if h, err := parseHistory(of); err == nil && !mutant(%q) {", 1},
+		{"if h, err := fabric.ParseHistory(of); err == nil {", "if h, err := fabric.ParseHistory(of); err == nil && !mutant(%q) {", 1},
 	}, "TestHTTP", 200},
 	{"I4: a watch over HTTP continues in its own history", webDir + "follower.go", []edit{
-		{"case of == history.ID{}, of == f.history:", "case of == history.ID{}, of == f.history, mutant(%q):", 1},
+		{"case of == fabric.History{}, of == f.history:", "case of == fabric.History{}, of == f.history, mutant(%q):", 1},
 	}, "TestHTTP", 200},
 	{"I6: heard revisions belong to one history", followDir + "machine.go", []edit{
 		{"m.heardHistory, m.heard, m.last = h, revision, last\n", "if m.heardHistory = h; mutant(%q) {\n\t\t\tm.heard, m.last = max(m.heard, revision), max(m.last, last)\n\t\t} else {\n\t\t\tm.heard, m.last = revision, last\n\t\t}\n", 1},

@@ -132,8 +132,8 @@ func TestScenario02LastMessageLost(t *testing.T) {
 	w.run(t, 4*time.Second)
 	life := w.etcd.now()
 	for _, name := range []string{"whole", "whole too"} {
-		if at := w.client(name).position(); at.revision < life.head() {
-			t.Errorf("%s is at %d after 5 s", name, at.revision)
+		if at := w.client(name).position(); at.Revision < life.head() {
+			t.Errorf("%s is at %d after 5 s", name, at.Revision)
 		}
 	}
 	if took := w.settle(t, 30*time.Second); took > 26*time.Second {
@@ -188,7 +188,7 @@ func TestScenario05NoPublisher(t *testing.T) {
 			if c.name == "unbound" || w.steps < 1000 {
 				continue
 			}
-			if behind := w.etcd.now().head() - c.position().revision; behind > 20 {
+			if behind := w.etcd.now().head() - c.position().Revision; behind > 20 {
 				t.Fatalf("%s is %d s behind", c.name, behind)
 			}
 		}
@@ -455,7 +455,7 @@ func TestScenario22QuietResource(t *testing.T) {
 		w.commit()
 		w.run(t, 5*time.Second)
 		for _, c := range w.clients {
-			if behind := w.etcd.now().head() - c.position().revision; behind > 2 {
+			if behind := w.etcd.now().head() - c.position().Revision; behind > 2 {
 				t.Fatalf("%s is %d revisions behind", c.name, behind)
 			}
 		}
@@ -466,7 +466,7 @@ func TestScenario22QuietResource(t *testing.T) {
 	revision := w.commit()
 	c.driven.Require(w.now, revision)
 	w.run(t, time.Second)
-	if at := c.position().revision; at < revision {
+	if at := c.position().Revision; at < revision {
 		t.Errorf("1 s after revision %d was required, the content is at %d", revision, at)
 	}
 }
@@ -507,7 +507,7 @@ func TestScenario25LargeObjects(t *testing.T) {
 		revision := w.commit(p)
 		before := c.asks
 		w.run(t, 4*tick)
-		if c.asks == before || c.position().revision < revision && c.told["a/p9"].revision == revision {
+		if c.asks == before || c.position().Revision < revision && c.told["a/p9"].revision == revision {
 			t.Errorf("at %v after revision %d, %d asks", c.position(), revision, c.asks-before)
 		}
 		w.settle(t, 5*time.Second)
@@ -576,7 +576,7 @@ func TestScenario31WhatWasHeardAndRequiredIsForgotten(t *testing.T) {
 	}
 	w.settle(t, time.Minute)
 	for _, c := range w.clients {
-		c.driven.Require(w.now, c.position().revision)
+		c.driven.Require(w.now, c.position().Revision)
 	}
 	w.etcd.reuse(12, true)
 	w.settle(t, time.Minute)

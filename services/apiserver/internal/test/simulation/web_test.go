@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	api "github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -33,17 +34,17 @@ func (h web) Table() *scheme.Table { return table }
 func (h web) Stream(context.Context, api.Call) (io.ReadCloser, error) { return nil, errHTTP }
 
 // called returns the apiserver that takes a call, and the view that the call is about.
-func (h web) called(call api.Call) (*apiserver, feed.View, *metav1.ListOptions, error) {
+func (h web) called(call api.Call) (*apiserver, fabric.View, *metav1.ListOptions, error) {
 	w := h.world
 	a := w.apiservers[w.rand.IntN(len(w.apiservers))]
 	opts, ok := call.Options.(*metav1.ListOptions)
 	if !ok || w.chance(w.drop) || w.now.Before(a.stopped) {
-		return nil, feed.View{}, nil, errHTTP
+		return nil, fabric.View{}, nil, errHTTP
 	}
-	view := feed.View{Namespace: call.Namespace}
+	view := fabric.View{Namespace: call.Namespace}
 	selector, err := fields.ParseSelector(opts.FieldSelector)
 	if err != nil {
-		return nil, feed.View{}, nil, err
+		return nil, fabric.View{}, nil, err
 	}
 	view.Name, _ = selector.RequiresExactMatch("metadata.name")
 	if node, ok := selector.RequiresExactMatch("spec.nodeName"); ok {
@@ -52,7 +53,7 @@ func (h web) called(call api.Call) (*apiserver, feed.View, *metav1.ListOptions, 
 		}
 	}
 	if !a.readable() {
-		return nil, feed.View{}, nil, apierrors.NewTooManyRequests("storage is (re)initializing", 1)
+		return nil, fabric.View{}, nil, apierrors.NewTooManyRequests("storage is (re)initializing", 1)
 	}
 	return a, view, opts, nil
 }
@@ -118,7 +119,7 @@ const tapRoom = 4096
 type tap struct {
 	apiserver *apiserver
 	watcher   *feed.Watcher
-	view      feed.View
+	view      fabric.View
 	events    chan watch.Event
 	ended     bool
 }

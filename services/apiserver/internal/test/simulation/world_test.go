@@ -320,8 +320,8 @@ func (w *world) behind() string {
 	life := w.etcd.now()
 	for _, c := range w.clients {
 		at := c.position()
-		if at.history != life.history {
-			return fmt.Sprintf("%s is in history %v, etcd in %v", c.name, at.history, life.history)
+		if at.History != life.history {
+			return fmt.Sprintf("%s is in history %v, etcd in %v", c.name, at.History, life.history)
 		}
 		want := life.view(life.head(), c.view)
 		if len(c.told) != len(want) {

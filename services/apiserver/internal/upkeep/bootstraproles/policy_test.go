@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -114,7 +115,7 @@ func TestValid(t *testing.T) {
 // fixed is a cache of objects that never change.
 type fixed []scheme.Object
 
-func (f fixed) CachedSince(view feed.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
+func (f fixed) CachedSince(view fabric.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
 	now := feed.Version{Start: 1, Head: 1}
 	var in []scheme.Object
 	for _, obj := range f {

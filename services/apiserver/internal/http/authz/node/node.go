@@ -15,17 +15,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // Pods reads the pods of nodes: the feed of pods, whose scopes are nodes.
 type Pods interface {
 	Cached(namespace, name string) (scheme.Object, bool)
-	CachedIn(view feed.View) []scheme.Object
+	CachedIn(view fabric.View) []scheme.Object
 }
 
 // Config configures an Authorizer.
@@ -189,7 +189,7 @@ func unrelated(node string) answer {
 // refers reports whether a pod of the node refers to an object. Mirror pods, which a node creates
 // itself, don't count.
 func (a *Authorizer) refers(node string, kind Kind, namespace, name string) bool {
-	for _, obj := range a.cfg.Pods.CachedIn(feed.View{Scope: node}) {
+	for _, obj := range a.cfg.Pods.CachedIn(fabric.View{Scope: node}) {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || pod.Namespace != namespace || pod.Spec.NodeName != node {
 			continue

@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
@@ -32,7 +32,7 @@ func (p pods) Cached(namespace, name string) (scheme.Object, bool) {
 	return nil, false
 }
 
-func (p pods) CachedIn(view feed.View) []scheme.Object {
+func (p pods) CachedIn(view fabric.View) []scheme.Object {
 	var in []scheme.Object
 	for _, pod := range p {
 		if pod.Spec.NodeName == view.Scope {

@@ -3,6 +3,7 @@ package rbac
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
@@ -17,7 +18,7 @@ type Versions struct {
 // changed since.
 func (a *Authorizer) Versions(have Versions) Versions {
 	now := func(cache Cache, have feed.Version) feed.Version {
-		_, version, _ := cache.CachedSince(feed.View{}, have)
+		_, version, _ := cache.CachedSince(fabric.View{}, have)
 		return version
 	}
 	from := a.everywhere.caches

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -122,8 +123,8 @@ func (w *wide) index() (*wideIndex, error) {
 	if have == nil {
 		have = &wideIndex{}
 	}
-	roles, rolesNow, rolesChanged := w.caches.ClusterRoles.CachedSince(feed.View{}, have.roles)
-	bindings, bindingsNow, bindingsChanged := w.caches.ClusterRoleBindings.CachedSince(feed.View{}, have.bindings)
+	roles, rolesNow, rolesChanged := w.caches.ClusterRoles.CachedSince(fabric.View{}, have.roles)
+	bindings, bindingsNow, bindingsChanged := w.caches.ClusterRoleBindings.CachedSince(fabric.View{}, have.bindings)
 	if rolesNow == (feed.Version{}) || bindingsNow == (feed.Version{}) {
 		return nil, errNotRead
 	}
@@ -201,7 +202,7 @@ func (l *local) index(namespace string, wide *wideIndex) (grants, error) {
 	if have == nil {
 		have = &namespaceIndex{}
 	}
-	view := feed.View{Namespace: namespace}
+	view := fabric.View{Namespace: namespace}
 	bindings, bindingsNow, changed := l.caches.RoleBindings.CachedSince(view, have.bindings)
 	if bindingsNow == (feed.Version{}) {
 		return grants{}, errNotRead

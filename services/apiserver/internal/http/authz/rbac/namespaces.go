@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -30,7 +31,7 @@ func (a *Authorizer) Namespaces(user authn.User) ([]string, error) {
 	p := &a.subjects
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	bindings, now, changed := a.everywhere.caches.RoleBindings.CachedSince(feed.View{}, p.at)
+	bindings, now, changed := a.everywhere.caches.RoleBindings.CachedSince(fabric.View{}, p.at)
 	if now == (feed.Version{}) {
 		return nil, errNotRead
 	}

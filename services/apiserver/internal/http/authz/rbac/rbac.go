@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -23,7 +24,7 @@ var errNotRead = errors.New("roles and bindings have not been read yet")
 
 // Cache is a cache that the authorizer reads: a feed.
 type Cache interface {
-	CachedSince(view feed.View, have feed.Version) (objects []scheme.Object, now feed.Version, changed bool)
+	CachedSince(view fabric.View, have feed.Version) (objects []scheme.Object, now feed.Version, changed bool)
 }
 
 // Caches are the caches of the four kinds; all are required.

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -28,7 +29,7 @@ type cache struct {
 	reads    int  // how often objects were returned
 }
 
-func (c *cache) CachedSince(view feed.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
+func (c *cache) CachedSince(view fabric.View, have feed.Version) ([]scheme.Object, feed.Version, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := feed.Version{Start: 1, Head: c.revision}

@@ -3,11 +3,11 @@ package feed
 import (
 	"slices"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// Entry is one object of a Delta.
+// Entry is one change of a Statement; in a whole view, one object.
 type Entry struct {
 	// Revision is the revision of the object's last change in the view.
 	Revision int64
@@ -21,32 +21,25 @@ type Entry struct {
 	Raw []byte
 }
 
-// Delta is a statement about a view: in (Prev, Revision] exactly these objects changed, to these
-// states. If Whole is set, the view holds exactly these objects at Revision.
-type Delta struct {
-	// History is the history of the revisions.
-	History        store.History
-	Whole          bool
-	Prev, Revision int64
-	Entries        []Entry
-}
+// Statement is a statement about a view of the feed.
+type Statement = fabric.Statement[Entry]
 
 // Since returns what changed in a view after revision c. It returns the whole view if the feed no
 // longer knows, or if the view is a single name: R2. It returns false if the feed cannot be read or
 // is itself behind c.
-func (f *Feed) Since(view View, c int64) (Delta, bool) {
+func (f *Feed) Since(view fabric.View, c int64) (Statement, bool) {
 	f.mu.Lock()
 	if !f.readable() || f.state.through < c {
 		f.mu.Unlock()
-		return Delta{}, false
+		return Statement{}, false
 	}
 	if c < f.state.start || view.Name != "" {
 		return f.wholeUnlocking(view), true
 	}
-	delta := Delta{History: f.state.history, Prev: c, Revision: f.state.through}
+	statement := Statement{History: f.state.history, Prev: c, Revision: f.state.through}
 	if f.state.head(f.state.index(view)) <= c {
 		f.mu.Unlock()
-		return delta, true
+		return statement, true
 	}
 	events := slices.Clone(f.state.after(c))
 	f.mu.Unlock()
@@ -68,45 +61,45 @@ func (f *Feed) Since(view View, c int64) (Delta, bool) {
 		} else {
 			entry.UID, entry.Object, entry.Raw = string(event.Object.GetUID()), event.Object, event.Raw
 		}
-		delta.Entries = append(delta.Entries, entry)
+		statement.Changes = append(statement.Changes, entry)
 	}
-	slices.Reverse(delta.Entries)
-	return delta, true
+	slices.Reverse(statement.Changes)
+	return statement, true
 }
 
 // Whole returns the view as it is now; false if the feed cannot be read.
-func (f *Feed) Whole(view View) (Delta, bool) {
+func (f *Feed) Whole(view fabric.View) (Statement, bool) {
 	f.mu.Lock()
 	if !f.readable() {
 		f.mu.Unlock()
-		return Delta{}, false
+		return Statement{}, false
 	}
 	return f.wholeUnlocking(view), true
 }
 
 // wholeUnlocking must be called with the lock held, and releases it.
-func (f *Feed) wholeUnlocking(view View) Delta {
-	delta := Delta{History: f.state.history, Whole: true, Revision: f.state.through}
+func (f *Feed) wholeUnlocking(view fabric.View) Statement {
+	statement := Statement{History: f.state.history, Whole: true, Prev: fabric.Always, Revision: f.state.through}
 	items := f.state.items(view)
 	f.mu.Unlock()
 	sortItems(items)
-	delta.Entries = make([]Entry, 0, len(items))
+	statement.Changes = make([]Entry, 0, len(items))
 	for _, i := range items {
-		delta.Entries = append(delta.Entries, Entry{
+		statement.Changes = append(statement.Changes, Entry{
 			Revision: i.revision, Namespace: i.namespace, Name: i.name,
 			UID: string(i.object.GetUID()), Object: i.object, Raw: i.raw,
 		})
 	}
-	return delta
+	return statement
 }
 
 // Unchanged returns the view's objects if nothing in it changed after revision c; false if
 // something may have.
-func (f *Feed) Unchanged(view View, c int64) (Delta, bool) {
+func (f *Feed) Unchanged(view fabric.View, c int64) (Statement, bool) {
 	f.mu.Lock()
 	if !f.readable() || c < f.state.start || f.state.through < c || f.state.head(f.state.index(view)) > c {
 		f.mu.Unlock()
-		return Delta{}, false
+		return Statement{}, false
 	}
 	return f.wholeUnlocking(view), true
 }

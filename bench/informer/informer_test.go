@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/store"
 	"github.com/garboard/garboard/libs/scheme"
@@ -223,15 +224,14 @@ func heap() uint64 {
 type feed struct{ script func(informer.Sink) }
 
 type feeder struct {
+	informer.FollowerDefaults
 	script func(informer.Sink)
 	sink   informer.Sink
 }
 
 func (f feed) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) informer.Follower {
-	return feeder{f.script, sink}
+	return feeder{script: f.script, sink: sink}
 }
-
-func (f feeder) Require(int64) {}
 
 func (f feeder) Run(ctx context.Context) error {
 	f.script(f.sink)
@@ -279,7 +279,7 @@ func oneRunOfOurs(b *testing.B, table *scheme.Table, pods, updates []*corev1.Pod
 		for i, pod := range pods {
 			list[i] = pod
 		}
-		sink.Replace(list, int64(len(pods)))
+		sink.Replace(fabric.Position{Revision: int64(len(pods))}, list)
 		for i, pod := range updates {
 			sink.Apply([]informer.Change{{
 				Revision: int64(len(pods) + 1 + i), Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Object: pod,

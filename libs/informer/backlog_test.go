@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -36,7 +37,7 @@ func TestBacklogCoalescesUpdates(t *testing.T) {
 			t.Fatal(err)
 		}
 		handle(t, p, fast)
-		p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1), pod("b", "2", 1)})
 		var changes []informer.Change
 		for revision := int64(2); revision <= 5; revision++ {
 			changes = append(changes, put(pod("b", "2", revision)))
@@ -75,7 +76,7 @@ func TestCoalescingIsOneHandlersOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 		synctest.Wait() // Both are in their first call.
 		update := func(from, to int64) {
 			for revision := from; revision <= to; revision++ {
@@ -113,7 +114,7 @@ func TestNoCoalescingBelowTheBacklog(t *testing.T) {
 			p, r := runWith(t, informer.Config{Backlog: backlog}), &recorder{}
 			gate := make(chan struct{})
 			handle(t, p, gated(r, gate))
-			p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+			p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 			for revision := int64(2); revision < 90; revision++ {
 				p.sink.Apply([]informer.Change{put(pod("a", "1", revision))}, revision)
 			}
@@ -139,7 +140,7 @@ func TestCoalescedDeliveryIsConsistent(t *testing.T) {
 				t.Fatal(err)
 			}
 			handle(t, p, fast)
-			p.sink.Replace([]informer.Object{pod("a", "0", 1)}, 1)
+			p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "0", 1)})
 			live := map[string]string{"a": "0"}
 			for revision := int64(2); revision < 120; revision++ {
 				name := string(rune('a' + random.IntN(3)))

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -74,11 +75,11 @@ type dropAbsences struct {
 	last map[string]informer.Object
 }
 
-func (d dropAbsences) Replace(objects []informer.Object, revision int64) {
+func (d dropAbsences) Replace(at fabric.Position, objects []informer.Object) {
 	for _, obj := range objects {
 		d.last[informer.Key(obj)] = obj
 	}
-	d.Sink.Replace(slices.Collect(maps.Values(d.last)), revision)
+	d.Sink.Replace(at, slices.Collect(maps.Values(d.last)))
 }
 
 // TestMutantsAreCaught checks that each script finds each of these faults, so that a passing script
@@ -515,7 +516,7 @@ func (w *twin) whole() {
 	for _, p := range w.state {
 		objects = append(objects, p)
 	}
-	w.sink.Replace(objects, w.revision)
+	w.sink.Replace(fabric.Position{Revision: w.revision}, objects)
 }
 
 func (w *twin) addHandler(resync time.Duration) {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -37,14 +38,14 @@ func TestFactory(t *testing.T) {
 
 		short, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		source.followers[0].sink.Replace(nil, 3)
+		source.followers[0].sink.Replace(fabric.Position{Revision: 3}, nil)
 		err := f.WaitForCacheSync(short)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "nodes") ||
 			!strings.Contains(err.Error(), "pods of scope node-1") {
 			t.Errorf("the error does not name what is unsynced: %v", err)
 		}
 		for _, follower := range source.followers[1:] {
-			follower.sink.Replace(nil, 3)
+			follower.sink.Replace(fabric.Position{Revision: 3}, nil)
 		}
 		if err := f.WaitForCacheSync(ctx); err != nil {
 			t.Error(err)

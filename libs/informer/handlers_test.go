@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -40,7 +41,7 @@ func TestQueueBeforeTheStore(t *testing.T) {
 		sink := p.sink.(settled).Sink
 		sent := make(chan int, 10_000)
 		go func() {
-			sink.Replace(nil, 1)
+			sink.Replace(fabric.Position{Revision: 1}, nil)
 			for i := range 5000 {
 				revision := int64(i + 2)
 				sink.Apply([]informer.Change{put(pod(fmt.Sprint(i), fmt.Sprint(i), revision))}, revision)
@@ -91,12 +92,12 @@ func TestTransform(t *testing.T) {
 			obj.Annotations = map[string]string{"do": do}
 			return obj
 		}
-		p.sink.Replace([]informer.Object{pod("a", "a", 1), pod("b", "b", 1), pod("c", "c", 1), bad("never", "fail", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "a", 1), pod("b", "b", 1), pod("c", "c", 1), bad("never", "fail", 1)})
 		if asked != 4 {
 			t.Errorf("asked %d times for 4 objects", asked)
 		}
 		r.take()
-		p.sink.Replace([]informer.Object{pod("a", "a", 2), bad("b", "fail", 2), bad("c", "panic", 2), bad("never", "lose", 2)}, 2)
+		p.sink.Replace(fabric.Position{Revision: 2}, []informer.Object{pod("a", "a", 2), bad("b", "fail", 2), bad("c", "panic", 2), bad("never", "lose", 2)})
 		p.sink.Apply([]informer.Change{put(bad("b", "panic", 3)), put(bad("c", "lose", 3)), put(pod("d", "d", 4))}, 4)
 		gone := del(pod("b", "b", 5), 5)
 		gone.Object = bad("b", "fail", 5)
@@ -137,7 +138,7 @@ func TestTransformOfAFactory(t *testing.T) {
 			return obj, nil
 		}})
 	pods := informer.For[*corev1.Pod](f)
-	source.followers[0].sink.Replace([]informer.Object{pod("a", "1", 1), pod("other", "2", 1)}, 1)
+	source.followers[0].sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1), pod("other", "2", 1)})
 	if got := pods.Indexer().List(); len(got) != 1 || got[0].Labels["marked"] != "yes" {
 		t.Errorf("the store has %v", got)
 	}
@@ -159,7 +160,7 @@ func TestWatchErrorHandler(t *testing.T) {
 			}
 		}
 		p.start(t)
-		p.follow.sink.(informer.Notices).WatchError(t.Context(), io.ErrUnexpectedEOF)
+		p.follow.sink.WatchError(t.Context(), io.ErrUnexpectedEOF)
 		if len(told) != 1 || !errors.Is(told[0], io.ErrUnexpectedEOF) {
 			t.Errorf("the handler got %v", told)
 		}
@@ -186,7 +187,7 @@ func TestDoneCheckers(t *testing.T) {
 		if informer.IsDone(cache) || informer.IsDone(handler) {
 			t.Error("done before the first whole view")
 		}
-		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 		if !informer.IsDone(cache) || informer.IsDone(handler) {
 			t.Errorf("done: cache %v, handler %v", informer.IsDone(cache), informer.IsDone(handler))
 		}
@@ -216,7 +217,7 @@ func TestShutDownEventHandler(t *testing.T) {
 		p, r := run(t), &recorder{}
 		gate := make(chan struct{})
 		registration := handle(t, p, gated(r, gate))
-		p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1), pod("b", "2", 1)})
 		ended := make(chan error, 2)
 		for range 2 {
 			go func() { ended <- p.ShutDownEventHandler(registration) }()
@@ -260,7 +261,7 @@ func TestLifeOfAnInformer(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
 		synctest.Wait()
-		p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1), pod("b", "2", 1)})
 		synctest.Wait()
 		if err := p.Run(ctx); !errors.Is(err, informer.ErrStarted) {
 			t.Errorf("running twice returned %v", err)
@@ -297,7 +298,7 @@ func TestResyncPeriods(t *testing.T) {
 			}
 			return 0
 		}})
-		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 		for _, tt := range []struct {
 			name  string
 			opts  *informer.HandlerOptions // the informer's period when nil
@@ -363,7 +364,7 @@ func TestMutationDetector(t *testing.T) {
 						done <- struct{}{}
 					},
 				})
-				p.sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "2", 1)}, 1)
+				p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1), pod("b", "2", 1)})
 				p.sink.Apply([]informer.Change{del(pod("b", "2", 1), 2)}, 2)
 				time.Sleep(3500 * time.Millisecond) // between two checks
 				mu.Lock()

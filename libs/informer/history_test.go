@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -25,21 +26,19 @@ func TestEqualRevisionsOfTwoHistories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say := func(history, node string, revision int64) {
+	say := func(history int64, node string, revision int64) {
 		on := pod("a", "uid", 7)
 		on.Spec.NodeName = node
-		sink := s.followers[0].sink
-		sink.(informer.Continuity).History(history)
-		sink.Replace([]informer.Object{on}, revision)
+		s.followers[0].sink.Replace(fabric.Position{History: fabric.History{Created: history}, Revision: revision}, []informer.Object{on})
 		informer.Deliver(registration)
 	}
-	say("1", "n1", 10)
-	say("1", "n1", 11)
-	say("2", "n1", 9)
+	say(1, "n1", 10)
+	say(1, "n1", 11)
+	say(2, "n1", 9)
 	if len(updated) != 0 {
 		t.Errorf("updates without a change: %v", updated)
 	}
-	say("3", "n2", 9)
+	say(3, "n2", 9)
 	if len(updated) != 1 || updated[0] != "n1 to n2" {
 		t.Errorf("the updates are %v", updated)
 	}
@@ -53,18 +52,16 @@ func TestLagIsOfOneHistory(t *testing.T) {
 	s := &script{}
 	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
 	sink := s.followers[0].sink
-	sink.(informer.Continuity).History("1")
-	sink.Replace(nil, 100)
-	sink.(informer.Notices).Known(120)
+	sink.Replace(fabric.Position{History: fabric.History{Created: 1}, Revision: 100}, nil)
+	sink.Known(120)
 	if lag := i.Status().LagRevisions; lag != 20 {
 		t.Errorf("the lag is %d", lag)
 	}
-	sink.(informer.Continuity).History("2")
-	sink.Replace(nil, 9)
+	sink.Replace(fabric.Position{History: fabric.History{Created: 2}, Revision: 9}, nil)
 	if w := i.Status(); w.LagRevisions != 0 || w.LagSeconds != 0 {
 		t.Errorf("the lag in another history is %d, for %v s", w.LagRevisions, w.LagSeconds)
 	}
-	sink.(informer.Notices).Known(11)
+	sink.Known(11)
 	if lag := i.Status().LagRevisions; lag != 2 {
 		t.Errorf("the lag is %d", lag)
 	}
@@ -76,8 +73,8 @@ func TestLagEndsWithTheWait(t *testing.T) {
 	s := &script{}
 	i := informer.NewSharedInformer[*corev1.Pod](informer.Config{Source: s, Table: scheme.New()}, informer.View{})
 	sink := s.followers[0].sink
-	sink.Replace(nil, 100)
-	sink.(informer.Notices).Known(103)
+	sink.Replace(fabric.Position{Revision: 100}, nil)
+	sink.Known(103)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- i.WaitForRevision(ctx, 1<<62) }()

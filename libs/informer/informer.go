@@ -56,6 +56,10 @@ type SharedInformer[T Object] interface {
 	// the etcd cluster that holds the resource: another cluster's may never be reached, and the
 	// wait then lasts until ctx ends. The error is ErrStopped if the informer ends first.
 	WaitForRevision(ctx context.Context, revision int64) error
+	// Intervals calls observe with the current interval of revisions, if the informer has synced,
+	// and with each later one, until stop is called. Observe must return soon and must not use the
+	// informer.
+	Intervals(observe func(Interval)) (stop func())
 	// Status reports what the informer follows, and how far it and its handlers are behind.
 	Status() watcher.Status
 	// Run follows the view until ctx ends. It returns when the follower and then all handlers have

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer/internal/batch"
 	"github.com/garboard/garboard/libs/informer/internal/cache"
 	"github.com/garboard/garboard/libs/informer/internal/interval"
@@ -155,9 +156,9 @@ type shared[T Object] struct {
 	// since when.
 	pending []pending.Call[T]
 	now     int64
-	// history is the history of the store's content, coming that of the next whole view.
-	history, coming string
-	trail           interval.Trail
+	// history is the history of the store's content.
+	history fabric.History
+	trail   interval.Trail
 }
 
 // String names the resource and the view.

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -29,25 +30,25 @@ func TestStatementsBecomeCalls(t *testing.T) {
 		want []string
 	}{
 		{"new in a whole view", func(s informer.Sink) {
-			s.Replace([]informer.Object{pod("a", "1", 3), pod("b", "2", 8)}, 10)
+			s.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("a", "1", 3), pod("b", "2", 8)})
 		}, []string{"add b/2@8"}},
 		{"changed in a whole view", func(s informer.Sink) {
-			s.Replace([]informer.Object{pod("a", "1", 9)}, 10)
+			s.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("a", "1", 9)})
 		}, []string{"update a/1@3-9"}},
 		{"an older state in a whole view replaces too", func(s informer.Sink) {
-			s.Replace([]informer.Object{pod("a", "1", 2)}, 10)
+			s.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("a", "1", 2)})
 		}, []string{"update a/1@3-2"}},
 		{"unchanged in a whole view", func(s informer.Sink) {
-			s.Replace([]informer.Object{pod("a", "1", 3)}, 10)
+			s.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("a", "1", 3)})
 		}, nil},
 		{"absent from a whole view", func(s informer.Sink) {
-			s.Replace(nil, 10)
+			s.Replace(fabric.Position{Revision: 10}, nil)
 		}, []string{"delete default/a 1@3 unknown"}},
 		{"another uid in a whole view", func(s informer.Sink) {
-			s.Replace([]informer.Object{pod("a", "2", 9)}, 10)
+			s.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("a", "2", 9)})
 		}, []string{"delete default/a 1@3 unknown", "add a/2@9"}},
 		{"deletes come before adds", func(s informer.Sink) {
-			s.Replace([]informer.Object{pod("b", "2", 9)}, 10)
+			s.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("b", "2", 9)})
 		}, []string{"delete default/a 1@3 unknown", "add b/2@9"}},
 		{"put of a new object", func(s informer.Sink) {
 			s.Apply([]informer.Change{put(pod("b", "2", 9))}, 9)
@@ -84,7 +85,7 @@ func TestStatementsBecomeCalls(t *testing.T) {
 				if p.HasSynced() {
 					t.Error("HasSynced before the first whole view")
 				}
-				p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+				p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 				if calls := r.take(); !slices.Equal(calls, []string{"initial a/1@3"}) {
 					t.Fatalf("the first whole view made the calls %q", calls)
 				}
@@ -104,7 +105,7 @@ func TestStatementsBecomeCalls(t *testing.T) {
 func TestRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
-		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 		p.sink.Apply(nil, 7)
 		if r := p.Revision(); r != 7 {
 			t.Errorf("the revision is %d, want 7", r)
@@ -148,7 +149,7 @@ func TestRevision(t *testing.T) {
 func TestLateHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
-		p.sink.Replace([]informer.Object{pod("a", "1", 3), pod("b", "2", 4)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3), pod("b", "2", 4)})
 		p.sink.Apply([]informer.Change{put(pod("a", "1", 6))}, 6)
 
 		r := &recorder{}
@@ -175,7 +176,7 @@ func TestRegistrationSyncsAfterTheHandler(t *testing.T) {
 			AddFunc: func(*corev1.Pod, bool) { <-proceed },
 		})
 		other := handle(t, p, &recorder{})
-		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 		synctest.Wait()
 		if registration.HasSynced() || !other.HasSynced() {
 			t.Errorf("synced: blocked handler %v, other %v", registration.HasSynced(), other.HasSynced())
@@ -192,7 +193,7 @@ func TestEmptyInitialListSyncsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := run(t)
 		before := handle(t, p, &recorder{})
-		p.sink.Replace(nil, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, nil)
 		after := handle(t, p, &recorder{})
 		if !before.HasSynced() || !after.HasSynced() {
 			t.Errorf("synced: early %v, late %v", before.HasSynced(), after.HasSynced())
@@ -210,7 +211,7 @@ func TestBlockedHandler(t *testing.T) {
 			AddFunc: func(obj *corev1.Pod, initial bool) { <-proceed; slow.OnAdd(obj, initial) },
 		})
 		handle(t, p, r)
-		p.sink.Replace(nil, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, nil)
 		for i := range int64(10_000) {
 			p.sink.Apply([]informer.Change{put(pod("p", "1", 6+2*i)), del(pod("p", "1", 6+2*i), 7+2*i)}, 7+2*i)
 		}
@@ -237,7 +238,7 @@ func TestPanickingHandler(t *testing.T) {
 				r.OnAdd(obj, initial)
 			},
 		})
-		p.sink.Replace([]informer.Object{pod("bad", "1", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("bad", "1", 3)})
 		p.sink.Apply([]informer.Change{put(pod("good", "2", 6))}, 6)
 		if calls := r.take(); !slices.Equal(calls, []string{"add good/2@6"}) {
 			t.Errorf("calls %q", calls)
@@ -253,7 +254,7 @@ func TestRemoveEventHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := run(t), &recorder{}
 		first, second := handle(t, p, r), handle(t, p, r)
-		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 		if calls := r.take(); len(calls) != 2 {
 			t.Fatalf("two registrations got %q", calls)
 		}
@@ -294,7 +295,7 @@ func TestResync(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(90 * time.Second) // nothing to resync before the first whole view
-		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 		resynced.take()
 		plain.take()
 		for range 3 {
@@ -320,7 +321,7 @@ func TestResyncDoesNotPileUp(t *testing.T) {
 		}, informer.HandlerOptions{ResyncPeriod: time.Second}); err != nil {
 			t.Fatal(err)
 		}
-		p.sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 		time.Sleep(time.Hour + time.Second/2) // between two periods
 		close(proceed)
 		if n := len(r.take()); n != 1 {
@@ -345,7 +346,7 @@ func TestStoreIsAheadOfHandlers(t *testing.T) {
 				}
 			},
 		})
-		p.sink.Replace([]informer.Object{pod("a", "1", 3), pod("b", "2", 3)}, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3), pod("b", "2", 3)})
 		synctest.Wait()
 	})
 }
@@ -356,7 +357,7 @@ func TestTraceOfAppliedChanges(t *testing.T) {
 		Source: source, Table: scheme.New(), Trace: hops, Service: "test", Registerer: prometheus.NewRegistry(),
 	}, informer.View{})
 	sink := source.followers[0].sink
-	sink.Replace([]informer.Object{pod("a", "1", 3)}, 5)
+	sink.Replace(fabric.Position{Revision: 5}, []informer.Object{pod("a", "1", 3)})
 	sink.Apply([]informer.Change{put(pod("a", "1", 6)), del(pod("a", "1", 6), 7)}, 7)
 	var got []string
 	for _, hop := range hops.Hops(func(trace.Hop) bool { return true }) {
@@ -382,7 +383,7 @@ func TestLister(t *testing.T) {
 	red.Labels, blue.Labels = map[string]string{"c": "red"}, map[string]string{"c": "blue"}
 	other := pod("other", "3", 3)
 	other.Namespace = "kube-system"
-	p.sink.Replace([]informer.Object{red, blue, other}, 5)
+	p.sink.Replace(fabric.Position{Revision: 5}, []informer.Object{red, blue, other})
 	l := p.Lister()
 
 	selector := labels.SelectorFromSet(labels.Set{"c": "red"})

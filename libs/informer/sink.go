@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer/internal/batch"
 	"github.com/garboard/garboard/libs/informer/internal/pending"
 )
@@ -27,7 +28,7 @@ type statement struct {
 	changes  []Change
 	revision int64
 	// history is the history of a whole view.
-	history string
+	history fabric.History
 	// confirmed means that the statement is not a change: the preloaded content holds. still means
 	// that nothing happened up to revision, exact that nothing but its one change happened.
 	confirmed, still, exact bool
@@ -37,10 +38,10 @@ type statement struct {
 // whole view is a batch of its own.
 func newQueue() *batch.Queue[statement] { return batch.New[statement](batchSize) }
 
-// Replace states that the view holds exactly these objects at revision. It replaces the store
+// Replace states that the view holds exactly these objects at a position. It replaces the store
 // first; then handlers hear of the objects that are gone, and then of those that are new or differ.
-func (s *shared[T]) Replace(objects []Object, revision int64) {
-	st := statement{whole: true, objects: objects, revision: revision, history: s.coming}
+func (s *shared[T]) Replace(at fabric.Position, objects []Object) {
+	st := statement{whole: true, objects: objects, revision: at.Revision, history: at.History}
 	if s.transform != nil {
 		st.objects = make([]Object, 0, len(objects))
 		for _, object := range objects {
@@ -78,14 +79,11 @@ func (s *shared[T]) Apply(changes []Change, revision int64) {
 	s.enqueue(st)
 }
 
-// History names the history of the next whole view.
-func (s *shared[T]) History(history string) { s.coming = history }
-
 // Confirmed reports that the content with which the follower resumed still holds.
 func (s *shared[T]) Confirmed() { s.enqueue(statement{confirmed: true}) }
 
 // Preload fills the store with the content from which the follower resumes.
-func (s *shared[T]) Preload(history string, revision int64, objects []Object) {
+func (s *shared[T]) Preload(at fabric.Position, objects []Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store.Lock()
@@ -95,13 +93,14 @@ func (s *shared[T]) Preload(history string, revision int64, objects []Object) {
 			s.put(Key(obj), obj)
 		}
 	}
-	s.store.MoveTo(revision)
-	s.history = history
-	s.trail.Begin(history, revision, s.content)
+	s.store.MoveTo(at.Revision)
+	s.history = at.History
+	s.trail.Begin(at, s.content)
+	return true
 }
 
-// Stretches calls observe with each interval of revisions and its content.
-func (s *shared[T]) Stretches(observe func(Stretch)) (stop func()) {
+// Intervals calls observe with each interval of revisions and its content.
+func (s *shared[T]) Intervals(observe func(Interval)) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trail.Observe(&observe, s.isSynced)
@@ -183,7 +182,7 @@ func (s *shared[T]) process(batch []statement) {
 			continue
 		case st.whole:
 			s.replace(st)
-			s.trail.Begin(st.history, st.revision, s.content)
+			s.trail.Begin(fabric.Position{History: st.history, Revision: st.revision}, s.content)
 		case st.still:
 			s.trail.Extend(st.revision)
 		default:

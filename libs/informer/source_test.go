@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -25,6 +26,7 @@ type script struct {
 }
 
 type follower struct {
+	informer.FollowerDefaults
 	kind     *scheme.Kind
 	view     informer.View
 	sink     informer.Sink
@@ -123,8 +125,8 @@ func (r *recorder) take() []string {
 // settled is a Sink whose calls return once all goroutines are idle.
 type settled struct{ informer.Sink }
 
-func (s settled) Replace(objects []informer.Object, revision int64) {
-	s.Sink.Replace(objects, revision)
+func (s settled) Replace(at fabric.Position, objects []informer.Object) {
+	s.Sink.Replace(at, objects)
 	synctest.Wait()
 }
 

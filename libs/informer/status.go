@@ -9,10 +9,7 @@ import (
 // Status reports what the informer follows, and how far it and its handlers are behind.
 func (s *shared[T]) Status() watcher.Status {
 	now := time.Now()
-	via := ""
-	if carried, ok := s.follower.(Carried); ok {
-		via = carried.Via()
-	}
+	via := s.follower.Via()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	objects, revision := s.store.Size()

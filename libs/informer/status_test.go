@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
@@ -51,7 +52,7 @@ func TestWatchers(t *testing.T) {
 		if _, err := pods.AddEventHandlerWithOptions(gated(&recorder{}, gate), informer.HandlerOptions{Name: "slow"}); err != nil {
 			t.Fatal(err)
 		}
-		sink.Replace([]informer.Object{pod("a", "1", 3)}, 10)
+		sink.Replace(fabric.Position{Revision: 10}, []informer.Object{pod("a", "1", 3)})
 		sink.Apply([]informer.Change{put(pod("a", "1", 12)), put(pod("b", "1", 14))}, 14)
 		time.Sleep(3 * time.Second)
 		go func() {
@@ -120,7 +121,7 @@ func TestMetricsEndWithTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		p := runWith(t, informer.Config{Registerer: registry, Service: "test"})
-		p.sink.Replace(nil, 5)
+		p.sink.Replace(fabric.Position{Revision: 5}, nil)
 		if v := gathered(t, registry, "informer_revision", "service", "test"); v != 5 {
 			t.Errorf("the revision is %v", v)
 		}
@@ -203,7 +204,7 @@ func TestFactoryStoppedInItsFirstSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := runFactory(t, f)
-		source.followers[0].sink.Replace([]informer.Object{pod("a", "1", 1), pod("b", "1", 1)}, 1)
+		source.followers[0].sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1), pod("b", "1", 1)})
 		waited := make(chan error, 1)
 		go func() { waited <- nodes.WaitForRevision(t.Context(), 5) }()
 		synctest.Wait()
@@ -236,7 +237,7 @@ func TestWaitForHandlerSync(t *testing.T) {
 		defer runFactory(t, f)()
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		source.followers[0].sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		source.followers[0].sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 		if err := f.WaitForCacheSync(short); err != nil {
 			t.Error(err)
 		}
@@ -272,7 +273,7 @@ func TestBadHandlers(t *testing.T) {
 			reentrant++
 		}})
 		handle(t, p, good)
-		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 		for revision := int64(2); revision <= 11; revision++ {
 			p.sink.Apply([]informer.Change{put(pod("a", "1", revision))}, revision)
 		}
@@ -315,7 +316,7 @@ func TestHandlersRemovedWhileEventsFlow(t *testing.T) {
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		p.sink.Replace([]informer.Object{pod("a", "1", 1)}, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("a", "1", 1)})
 		for revision := int64(2); revision <= changes; revision++ {
 			p.sink.Apply([]informer.Change{put(pod("a", "1", revision))}, revision)
 		}

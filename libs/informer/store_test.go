@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 )
 
@@ -29,7 +30,7 @@ func onNode(name, node string, revision int64) *corev1.Pod {
 // TestIndexes covers checklist E59 to E62.
 func TestIndexes(t *testing.T) {
 	p := prepare()
-	p.sink.Replace([]informer.Object{onNode("a", "n1", 1), onNode("b", "", 1)}, 1)
+	p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{onNode("a", "n1", 1), onNode("b", "", 1)})
 	indexers := informer.Indexers[*corev1.Pod]{"node": byNode}
 	if err := p.AddIndexers(indexers); err != nil { // late: existing objects are indexed
 		t.Fatal(err)
@@ -57,7 +58,7 @@ func TestIndexes(t *testing.T) {
 	p.sink.Apply([]informer.Change{del(onNode("b", "n1", 2), 4)}, 4)
 	keys("n1")
 	keys("any", "default/a")
-	p.sink.Replace(nil, 5)
+	p.sink.Replace(fabric.Position{Revision: 5}, nil)
 	keys("any")
 }
 
@@ -76,7 +77,7 @@ func TestFailingIndexFunction(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	p.sink.Replace([]informer.Object{pod("panics", "1", 1), pod("fails", "2", 1), pod("good", "3", 1)}, 1)
+	p.sink.Replace(fabric.Position{Revision: 1}, []informer.Object{pod("panics", "1", 1), pod("fails", "2", 1), pod("good", "3", 1)})
 	if n := len(p.Indexer().List()); n != 3 {
 		t.Errorf("%d objects are stored, want 3", n)
 	}
@@ -98,7 +99,7 @@ func TestStoreAgainstAModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		model := map[string]*corev1.Pod{}
-		p.sink.Replace(nil, 1)
+		p.sink.Replace(fabric.Position{Revision: 1}, nil)
 		for revision := int64(2); revision < 200; revision++ {
 			obj := onNode(fmt.Sprint("p", random.IntN(8)), []string{"", "n1", "n2"}[random.IntN(3)], revision)
 			switch random.IntN(10) {
@@ -110,7 +111,7 @@ func TestStoreAgainstAModel(t *testing.T) {
 					model["default/"+o.Name] = o
 					objects = append(objects, o)
 				}
-				p.sink.Replace(objects, revision)
+				p.sink.Replace(fabric.Position{Revision: revision}, objects)
 			case 1, 2, 3:
 				delete(model, "default/"+obj.Name)
 				p.sink.Apply([]informer.Change{del(obj, revision)}, revision)

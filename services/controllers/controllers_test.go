@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -213,9 +214,9 @@ func (l lateSink) Apply(changes []informer.Change, revision int64) {
 	l.Sink.Apply(changes, revision)
 }
 
-func (l lateSink) Replace(objects []informer.Object, revision int64) {
+func (l lateSink) Replace(at fabric.Position, objects []informer.Object) {
 	time.Sleep(time.Until(*l.until.Load()))
-	l.Sink.Replace(objects, revision)
+	l.Sink.Replace(at, objects)
 }
 
 // TestANewLeaderKnowsWhatItsPredecessorDid checks that a new leader does not repeat its

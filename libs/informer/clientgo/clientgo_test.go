@@ -22,9 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
+
+var h1, h2 = fabric.History{Created: 1}, fabric.History{Created: 2}
 
 // driven is a source whose followers are driven by the test.
 type driven struct {
@@ -34,13 +37,16 @@ type driven struct {
 	fresh error
 }
 
-type drivenFollower struct{ source *driven }
+type drivenFollower struct {
+	informer.FollowerDefaults
+	source *driven
+}
 
 func (s *driven) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) informer.Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sinks = append(s.sinks, sink.(*view))
-	return drivenFollower{s}
+	return drivenFollower{source: s}
 }
 
 func (f drivenFollower) Run(ctx context.Context) error {
@@ -50,8 +56,6 @@ func (f drivenFollower) Run(ctx context.Context) error {
 	f.source.ended++
 	return nil
 }
-
-func (f drivenFollower) Require(int64) {}
 
 func (f drivenFollower) Refresh(context.Context) error {
 	f.source.mu.Lock()
@@ -214,8 +218,7 @@ func filled(t *testing.T) (http.RoundTripper, *view, *driven, *apiserver) {
 			time.Sleep(time.Millisecond)
 		}
 		v := source.view(t, 0)
-		v.History("h1")
-		v.Replace([]informer.Object{pod("y", "1", 5, map[string]string{"app": "x"}), pod("b", "2", 9, nil)}, 10)
+		v.Replace(fabric.Position{History: h1, Revision: 10}, []informer.Object{pod("y", "1", 5, map[string]string{"app": "x"}), pod("b", "2", 9, nil)})
 	}()
 	answer := get(t, to, pods)
 	var list corev1.PodList
@@ -263,10 +266,10 @@ func TestWatch(t *testing.T) {
 		expect(t, events(t, whole, 9), "BOOKMARK @31", "END")
 
 		// A whole view with the same content sends nothing; any other ends the watch.
-		v.Replace([]informer.Object{again}, 40)
+		v.Replace(fabric.Position{History: h1, Revision: 40}, []informer.Object{again})
 		v.Apply([]informer.Change{put(pod("n", "5", 41, map[string]string{"app": "x"}), 41, 31)}, 41)
 		expect(t, events(t, some, 1), "ADDED n@41")
-		v.Replace([]informer.Object{again}, 50)
+		v.Replace(fabric.Position{History: h1, Revision: 50}, []informer.Object{again})
 		expect(t, events(t, some, 9), "ERROR 410", "END")
 		_ = some.Body.Close()
 		_ = whole.Body.Close()
@@ -277,8 +280,7 @@ func TestAnotherHistoryEndsWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, v, _, _ := filled(t)
 		watching := get(t, to, pods+"?watch=1&resourceVersion=10")
-		v.History("h2")
-		v.Replace([]informer.Object{pod("b", "2", 9, nil), pod("y", "1", 5, nil)}, 12)
+		v.Replace(fabric.Position{History: h2, Revision: 12}, []informer.Object{pod("b", "2", 9, nil), pod("y", "1", 5, nil)})
 		expect(t, events(t, watching, 9), "ERROR 410", "END")
 		_ = watching.Body.Close()
 	})
@@ -446,7 +448,7 @@ func TestLargeObjectsAreNotRememberedForEver(t *testing.T) {
 		expect(t, events(t, watch, 1), fmt.Sprintf("MODIFIED b@%d", at))
 		_ = watch.Body.Close()
 		v.Apply([]informer.Change{gone(pod("b", "2", at, nil), at+1, at)}, at+1)
-		v.Replace(nil, at+2)
+		v.Replace(fabric.Position{History: h1, Revision: at + 2}, nil)
 		if v.bytes != 0 {
 			t.Errorf("%d bytes are counted that are no longer kept", v.bytes)
 		}

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -29,14 +30,11 @@ var (
 	errUnfollowed = errors.New("the view cannot be followed")
 )
 
-var (
-	_ informer.Sink       = (*view)(nil)
-	_ informer.Notices    = (*view)(nil)
-	_ informer.Continuity = (*view)(nil)
-)
+var _ informer.Sink = (*view)(nil)
 
 // view holds the content of a view, and the steps that led to it. It is the Sink of its follower.
 type view struct {
+	informer.SinkDefaults
 	kind     *scheme.Kind
 	of       informer.View
 	follower informer.Follower
@@ -49,12 +47,12 @@ type view struct {
 	mu      sync.Mutex
 	objects map[string]informer.Object
 	// position is the revision of which objects are the exact content, in history; synced means
-	// that there is such content. next is the history of the content to come.
-	position      int64
-	history, next string
-	synced        bool
-	failed        error // why the view cannot be followed, until it can
-	over          bool
+	// that there is such content.
+	position int64
+	history  fabric.History
+	synced   bool
+	failed   error // why the view cannot be followed, until it can
+	over     bool
 
 	// steps lead from start to position; the first of them has the number dropped. epoch counts how
 	// often the steps were lost because it was not known how the view changed.
@@ -90,19 +88,6 @@ func newView(kind *scheme.Kind, of informer.View) *view {
 	return &view{kind: kind, of: of, objects: map[string]informer.Object{}, moved: make(chan struct{})}
 }
 
-// History names the history of the next whole view.
-func (v *view) History(history string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.next = history
-}
-
-// Confirmed does nothing: a view never resumes.
-func (v *view) Confirmed() {}
-
-// Known does nothing.
-func (v *view) Known(int64) {}
-
 // WatchError records that the view cannot be followed, for the requests that wait for it.
 func (v *view) WatchError(_ context.Context, err error) {
 	v.mu.Lock()
@@ -129,7 +114,7 @@ func (v *view) end() {
 
 // Replace applies a whole view. If it differs from the content, the changes that led to it are not
 // known, so watches cannot continue across it.
-func (v *view) Replace(objects []informer.Object, revision int64) {
+func (v *view) Replace(at fabric.Position, objects []informer.Object) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	present := make(map[string]informer.Object, len(objects))
@@ -143,18 +128,18 @@ func (v *view) Replace(objects []informer.Object, revision int64) {
 		}
 		present[key] = obj
 	}
-	same := v.synced && v.history == v.next && revision >= v.position && equal(v.objects, present)
-	v.objects, v.history, v.failed = present, v.next, nil
+	same := v.synced && v.history == at.History && at.Revision >= v.position && equal(v.objects, present)
+	v.objects, v.history, v.failed = present, at.History, nil
 	if same {
-		if revision > v.position {
-			v.add(step{prev: v.position, revision: revision})
+		if at.Revision > v.position {
+			v.add(step{prev: v.position, revision: at.Revision})
 		}
 	} else {
 		v.dropped += len(v.steps)
-		v.steps, v.changes, v.bytes, v.start = nil, 0, 0, revision
+		v.steps, v.changes, v.bytes, v.start = nil, 0, 0, at.Revision
 		v.epoch++
 	}
-	v.position, v.synced = revision, true
+	v.position, v.synced = at.Revision, true
 	v.wake()
 }
 
@@ -309,13 +294,9 @@ func (v *view) await(ctx context.Context, r *request, patience time.Duration) er
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if r.consistent {
-		fresh, ok := v.follower.(informer.Refresher)
-		if !ok {
-			return informer.ErrNotFresh
-		}
 		stop := v.onEnd(ctx, cancel)
 		defer stop()
-		if err := fresh.Refresh(ctx); err != nil {
+		if err := v.follower.Refresh(ctx); err != nil {
 			return err
 		}
 	} else if r.version > 0 && v.revision() < r.version {

@@ -157,10 +157,10 @@ func (h *steppedHTTP) List(ctx context.Context, kind *scheme.Kind, view informer
 	return h.source.List(ctx, kind, view, minimum)
 }
 
-func (h *steppedHTTP) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) informer.Follower {
+func (h *steppedHTTP) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, at fabric.Position) informer.Follower {
 	if h.current != nil {
 		h.current.End()
 	}
-	h.current = h.source.Stepper(kind, view, sink, of, revision)
+	h.current = h.source.Stepper(kind, view, sink, at)
 	return h.current
 }

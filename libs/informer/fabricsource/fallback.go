@@ -34,13 +34,13 @@ func (f *follower) chooseWay(ctx context.Context) {
 		return
 	}
 	newest = m.newest() // A forgotten history counts too.
-	var from int64
+	from := fabric.Position{History: newest}
 	if m.synced && !m.rebuild && m.at.History == newest {
-		from = m.at.Revision
+		from = m.at
 	}
 	life, stop := context.WithCancel(ctx)
-	s := &httpSink{follower: f, history: newest, unsaid: newest, position: from, stop: stop, ended: life.Done()}
-	watcher := f.http.Resume(f.kind, f.view, s, newest, from)
+	s := &httpSink{follower: f, at: from, unsaid: newest, stop: stop, ended: life.Done()}
+	watcher := f.http.Resume(f.kind, f.view, s, from)
 	f.stopHTTP, f.httpOf, f.require = stop, newest, watcher.Require
 	f.beside(func() {
 		defer stop()
@@ -50,52 +50,40 @@ func (f *follower) chooseWay(ctx context.Context) {
 	})
 }
 
-var (
-	_ informer.Notices    = (*httpSink)(nil)
-	_ informer.Continuity = (*httpSink)(nil)
-)
-
 // httpSink passes what a watch over HTTP reports to the machine, as statements.
 type httpSink struct {
+	informer.SinkDefaults
 	follower *follower
-	// history is the history of what is reported; unsaid that of servers that do not name one.
-	history, unsaid fabric.History
-	position        int64
-	stop            context.CancelFunc
+	// at is the position of what is reported; unsaid is the history of servers that do not name
+	// one.
+	at     fabric.Position
+	unsaid fabric.History
+	stop   context.CancelFunc
 	// ended is closed when the bus has taken over.
 	ended <-chan struct{}
 }
 
-// History names the history of the next whole view and of everything after it.
-func (s *httpSink) History(of string) {
-	s.history = s.unsaid
-	if h, err := fabric.ParseHistory(of); err == nil {
-		s.history = h
-	}
-}
-
-// Confirmed is never called: over HTTP, only content known to hold is resumed.
-func (s *httpSink) Confirmed() {}
-
 // Replace states what the whole view is.
-func (s *httpSink) Replace(objects []informer.Object, revision int64) {
-	s.position = revision
+func (s *httpSink) Replace(at fabric.Position, objects []informer.Object) {
+	if s.at = at; at.History.IsZero() {
+		s.at.History = s.unsaid
+	}
 	s.do(func(now time.Time) {
-		if m := s.follower.machine; s.history.Compare(m.newest()) < 0 && now.Sub(m.spoken) >= fabric.HistoryGrace {
+		if m := s.follower.machine; s.at.History.Compare(m.newest()) < 0 && now.Sub(m.spoken) >= fabric.HistoryGrace {
 			m.abandon(now) // HTTP has heard of no newer history for that long, either.
 		}
-		if s.follower.machine.replace(s.history, objects, revision, false) {
-			s.follower.httpOf = s.history
+		if s.follower.machine.replace(s.at.History, objects, s.at.Revision, false) {
+			s.follower.httpOf = s.at.History
 		}
 	})
 }
 
 // Apply states what happened since the last call.
 func (s *httpSink) Apply(changes []informer.Change, revision int64) {
-	prev := s.position
-	s.position = revision
+	prev := s.at.Revision
+	s.at.Revision = revision
 	s.do(func(now time.Time) {
-		s.follower.machine.noteHistory(now, s.history, false)
+		s.follower.machine.noteHistory(now, s.at.History, false)
 		if len(changes) > 0 && revision <= prev {
 			// A second part of a revision came late; the first part was taken for the whole.
 			s.follower.machine.rebuild = true
@@ -103,18 +91,13 @@ func (s *httpSink) Apply(changes []informer.Change, revision int64) {
 			s.follower.stopHTTP = nil
 			return
 		}
-		s.follower.machine.changes(statement{History: s.history, Prev: prev, Revision: revision, Changes: changes})
+		s.follower.machine.changes(statement{History: s.at.History, Prev: prev, Revision: revision, Changes: changes})
 	})
 }
 
-// Known does nothing: the bus reports more than HTTP does.
-func (s *httpSink) Known(int64) {}
-
 // WatchError reports why HTTP does not work either.
 func (s *httpSink) WatchError(ctx context.Context, err error) {
-	if notices, ok := s.follower.machine.sink.(informer.Notices); ok {
-		notices.WatchError(ctx, err)
-	}
+	s.follower.machine.sink.WatchError(ctx, err)
 }
 
 // do changes the machine, unless the bus has taken over again.

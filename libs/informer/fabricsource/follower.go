@@ -35,7 +35,7 @@ const tries = 3
 // web is list and watch over HTTP: *listwatch.Source.
 type web interface {
 	List(ctx context.Context, kind *scheme.Kind, view informer.View, minimum int64) (listwatch.Listing, error)
-	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) informer.Follower
+	Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, at fabric.Position) informer.Follower
 }
 
 // follower does the machine's work: subscriptions, asks, lists, and HTTP in place of all of them.

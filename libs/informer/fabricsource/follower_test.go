@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -174,6 +175,7 @@ func (p *plane) askCount() int {
 
 // store is a sink that keeps the content.
 type store struct {
+	informer.SinkDefaults
 	mu       sync.Mutex
 	pods     map[string]string // namespace/name to uid@revision
 	revision int64
@@ -183,8 +185,8 @@ type store struct {
 
 func newStore() *store { return &store{pods: map[string]string{}, moved: make(chan struct{}, 1)} }
 
-func (s *store) Replace(objects []informer.Object, revision int64) {
-	s.change(revision, func() {
+func (s *store) Replace(at fabric.Position, objects []informer.Object) {
+	s.change(at.Revision, func() {
 		s.replaced++
 		s.pods = map[string]string{}
 		for _, obj := range objects {

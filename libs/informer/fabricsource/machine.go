@@ -83,10 +83,10 @@ func (m *machine) newest() fabric.History {
 	return m.at.History
 }
 
-// known reports to the sink, if it implements Notices, that etcd is ahead of the content.
+// known reports to the sink that etcd is ahead of the content.
 func (m *machine) known(h fabric.History, revision int64) {
-	if notices, ok := m.sink.(informer.Notices); ok && h == m.at.History {
-		notices.Known(revision)
+	if h == m.at.History {
+		m.sink.Known(revision)
 	}
 }
 
@@ -263,10 +263,7 @@ func (m *machine) replace(h fabric.History, objects []informer.Object, revision 
 	}
 	m.at, m.synced, m.rebuild, m.unconfirmed = fabric.Position{History: h, Revision: revision}, true, false, false
 	m.count.wholeView()
-	if continuity, ok := m.sink.(informer.Continuity); ok {
-		continuity.History(h.String())
-	}
-	m.sink.Replace(objects, revision)
+	m.sink.Replace(m.at, objects)
 	m.drain()
 	return true
 }

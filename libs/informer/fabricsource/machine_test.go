@@ -1,7 +1,6 @@
 package fabricsource
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -16,14 +15,17 @@ import (
 )
 
 // recorder records the calls of a machine's sink.
-type recorder struct{ said []string }
+type recorder struct {
+	informer.SinkDefaults
+	said []string
+}
 
-func (r *recorder) Replace(objects []informer.Object, revision int64) {
+func (r *recorder) Replace(at fabric.Position, objects []informer.Object) {
 	text := "replace"
 	for _, obj := range objects {
 		text += fmt.Sprintf(" %s/%s@%s", obj.GetName(), obj.GetUID(), obj.GetResourceVersion())
 	}
-	r.said = append(r.said, fmt.Sprintf("%s to %d", text, revision))
+	r.said = append(r.said, fmt.Sprintf("%s to %d", text, at.Revision))
 }
 
 func (r *recorder) Apply(changes []informer.Change, revision int64) {
@@ -421,8 +423,6 @@ type curious struct {
 }
 
 func (c *curious) Known(revision int64) { c.known = append(c.known, revision) }
-
-func (c *curious) WatchError(context.Context, error) {}
 
 // TestTheSinkIsToldHowFarEtcdIs checks that the sink hears of revisions that cannot be shown yet,
 // and of no others.

@@ -14,6 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
@@ -115,11 +116,9 @@ func (s scripted) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) 
 	return waiting{}
 }
 
-type waiting struct{}
+type waiting struct{ informer.FollowerDefaults }
 
 func (waiting) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-func (waiting) Require(int64) {}
 
 // TestAnInformerKeepsTheLastReadableState checks that a placeholder for an unreadable object
 // neither deletes nor changes an informer's state of it.
@@ -142,9 +141,9 @@ func TestAnInformerKeepsTheLastReadableState(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: types.UID(name), ResourceVersion: "1"}, Spec: corev1.PodSpec{NodeName: "n"}}
 	}
 	stands := r.placeholder(informer.Change{Revision: 2, Namespace: "a", Name: "x", UID: "x"})
-	sink.Replace([]informer.Object{full("x"), full("y"), full("z")}, 1)
+	sink.Replace(fabric.Position{Revision: 1}, []informer.Object{full("x"), full("y"), full("z")})
 	sink.Apply([]informer.Change{{Revision: 2, Namespace: "a", Name: "x", UID: "x", Object: stands}}, 2)
-	sink.Replace([]informer.Object{stands, full("y")}, 3)
+	sink.Replace(fabric.Position{Revision: 3}, []informer.Object{stands, full("y")})
 	if err := pods.WaitForRevision(ctx, 3); err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,6 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-var (
-	_ informer.Refresher = (*follower)(nil)
-	_ informer.Resumer   = (*follower)(nil)
-)
-
 // refresh asks for content as new as etcd is now. The content is that new once refreshed reaches
 // the returned number.
 func (m *machine) refresh(now time.Time) uint64 {
@@ -32,9 +27,7 @@ func (m *machine) confirm(h fabric.History, revision int64) bool {
 	}
 	if m.unconfirmed {
 		m.unconfirmed = false
-		if continuity, ok := m.sink.(informer.Continuity); ok {
-			continuity.Confirmed()
-		}
+		m.sink.Confirmed()
 	}
 	if m.current.refresh <= m.refreshed {
 		return false
@@ -44,12 +37,12 @@ func (m *machine) confirm(h fabric.History, revision int64) bool {
 }
 
 // resume starts from the content of an earlier process; it is called before start.
-func (m *machine) resume(h fabric.History, position int64, objects []informer.Object) {
+func (m *machine) resume(at fabric.Position, objects []informer.Object) {
 	m.index = newIndex(len(objects))
 	for _, obj := range objects {
 		m.index.put(obj.GetNamespace(), obj.GetName(), string(obj.GetUID()), revisionOf(obj))
 	}
-	m.at, m.synced, m.unconfirmed = fabric.Position{History: h, Revision: position}, true, true
+	m.at, m.synced, m.unconfirmed = at, true, true
 }
 
 // forget drops content that was resumed but not confirmed. HTTP may name no history, so a watch
@@ -89,14 +82,16 @@ func (f *follower) Refresh(ctx context.Context) error {
 	}
 }
 
+// Resumes returns true.
+func (*follower) Resumes() bool { return true }
+
 // Resume makes Run start from the content of an earlier process, which an ask then brings up to
 // date.
-func (f *follower) Resume(history string, revision int64, objects []informer.Object) error {
-	h, err := fabric.ParseHistory(history)
-	if err != nil || revision <= 0 {
-		return fmt.Errorf("resuming %s at revision %d of history %q: invalid revision or history", f.kind.GroupResource(), revision, history)
+func (f *follower) Resume(at fabric.Position, objects []informer.Object) error {
+	if at.History.IsZero() || at.Revision <= 0 {
+		return fmt.Errorf("resuming %s at revision %d of history %q: invalid revision or history", f.kind.GroupResource(), at.Revision, at.History)
 	}
-	f.do(func(time.Time) { f.machine.resume(h, revision, objects) })
+	f.do(func(time.Time) { f.machine.resume(at, objects) })
 	return nil
 }
 

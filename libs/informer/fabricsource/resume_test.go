@@ -10,24 +10,24 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 )
 
-// continuitySink is a sink that counts the calls of Continuity.
+// continuitySink is a sink that counts the calls that tell whether its content still holds.
 type continuitySink struct {
-	history             string
+	informer.SinkDefaults
+	history             fabric.History
 	confirmed, replaced int
 	position            int64
 }
 
-func (s *continuitySink) Replace(_ []informer.Object, revision int64) {
-	s.replaced, s.position = s.replaced+1, revision
+func (s *continuitySink) Replace(at fabric.Position, _ []informer.Object) {
+	s.replaced, s.position, s.history = s.replaced+1, at.Revision, at.History
 }
 func (s *continuitySink) Apply(_ []informer.Change, revision int64) { s.position = revision }
-func (s *continuitySink) History(history string)                    { s.history = history }
 func (s *continuitySink) Confirmed()                                { s.confirmed++ }
 
 func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
 	sink := &continuitySink{}
 	m := newMachine(sink, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
-	m.resume(h1, 10, []informer.Object{pod("a", "1", 7)})
+	m.resume(fabric.Position{History: h1, Revision: 10}, []informer.Object{pod("a", "1", 7)})
 	m.start(epoch)
 	a, send := m.tick(epoch)
 	if !send || !a.delta || a.since != 10 || a.history != h1 || !a.fresh {
@@ -55,17 +55,17 @@ func TestResumedContentIsConfirmedByAFreshAnswerOnly(t *testing.T) {
 func TestResumedContentOfAnotherHistoryIsReplaced(t *testing.T) {
 	sink := &continuitySink{}
 	m := newMachine(sink, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
-	m.resume(h1, 100, []informer.Object{pod("a", "1", 7)})
+	m.resume(fabric.Position{History: h1, Revision: 100}, []informer.Object{pod("a", "1", 7)})
 	m.start(epoch)
 	m.tick(epoch)
-	if !m.replace(h2, nil, 4, false) || m.unconfirmed || sink.history != h2.String() || sink.position != 4 {
-		t.Errorf("at %d of %q", sink.position, sink.history)
+	if !m.replace(h2, nil, 4, false) || m.unconfirmed || sink.history != h2 || sink.position != 4 {
+		t.Errorf("at %d of %v", sink.position, sink.history)
 	}
 	// HTTP names no history, so resumed and unconfirmed content is no place to continue from.
-	m.resume(h1, 100, nil)
+	m.resume(fabric.Position{History: h1, Revision: 100}, nil)
 	m.forget()
-	if !m.replace(fabric.History{}, nil, 3, false) || sink.position != 3 || sink.history != "" {
-		t.Errorf("at %d of %q", sink.position, sink.history)
+	if !m.replace(fabric.History{}, nil, 3, false) || sink.position != 3 || !sink.history.IsZero() {
+		t.Errorf("at %d of %v", sink.position, sink.history)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
 	}{"older": {h1, false}, "the same": {h2, true}, "not known": {fabric.History{}, true}} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(&continuitySink{}, true, func(time.Duration) time.Duration { return 0 }, nothingCounted{})
-			m.resume(h2, 20, nil)
+			m.resume(fabric.Position{History: h2, Revision: 20}, nil)
 			m.forget()
 			if m.newest() != h2 {
 				t.Errorf("the newest history is %v", m.newest())

@@ -195,7 +195,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 
 func (s *simulation) restart(f *simulated) {
 	f.content, f.queue = nil, nil
-	f.machine = newMachine(checkingSink{s, f}, f.view == informer.View{}, func(d time.Duration) time.Duration {
+	f.machine = newMachine(checkingSink{s: s, f: f}, f.view == informer.View{}, func(d time.Duration) time.Duration {
 		if d <= 0 {
 			return 0
 		}
@@ -462,17 +462,18 @@ func (s *simulation) deliver(f *simulated) {
 
 // checkingSink keeps the content and compares it with etcd's at every call.
 type checkingSink struct {
+	informer.SinkDefaults
 	s *simulation
 	f *simulated
 }
 
-func (c checkingSink) Replace(objects []informer.Object, revision int64) {
+func (c checkingSink) Replace(at fabric.Position, objects []informer.Object) {
 	c.f.content = map[string]object{}
 	for _, obj := range objects {
 		o := known(obj)
 		c.f.content[o.key()] = o
 	}
-	c.check(revision)
+	c.check(at.Revision)
 }
 
 func known(obj informer.Object) object {
@@ -555,7 +556,7 @@ func simulate(t *testing.T, mute bool) {
 			s.step(n)
 		}
 		for _, f := range s.followers {
-			sink := checkingSink{s, f}
+			sink := checkingSink{s: s, f: f}
 			if f.machine.at.History != s.life().history {
 				s.fail("%s: the history is not the last one", f.name)
 				continue

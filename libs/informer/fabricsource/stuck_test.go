@@ -141,7 +141,7 @@ func TestAQuietTurnThatFailsIsRepeated(t *testing.T) {
 func TestResumedContentOfAFutureIsForgotten(t *testing.T) {
 	sink := &continuitySink{}
 	m := newMachine(sink, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
-	m.resume(h1, 1000, []informer.Object{pod("a", "1", 7)})
+	m.resume(fabric.Position{History: h1, Revision: 1000}, []informer.Object{pod("a", "1", 7)})
 	m.start(epoch)
 	now := epoch
 	for {
@@ -189,7 +189,7 @@ func TestResumedContentOutlastsServersThatCannotAnswer(t *testing.T) {
 	}{"too busy": {fabric.History{}, 0}, "of another history": {h2, 900}, "without etcd": {h1, 0}, "only slow": {h1, 1000}} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(&continuitySink{}, true, func(d time.Duration) time.Duration { return d / 2 }, nothingCounted{})
-			m.resume(h1, 1000, nil)
+			m.resume(fabric.Position{History: h1, Revision: 1000}, nil)
 			m.start(epoch)
 			for now := epoch; now.Sub(epoch) < 3*unansweredLimit; {
 				_, at := nextAsk(t, m, now)
@@ -215,7 +215,7 @@ func (l *lists) List(_ context.Context, _ *scheme.Kind, _ informer.View, minimum
 	return l.listing, nil
 }
 
-func (l *lists) Resume(*scheme.Kind, informer.View, informer.Sink, fabric.History, int64) informer.Follower {
+func (l *lists) Resume(*scheme.Kind, informer.View, informer.Sink, fabric.Position) informer.Follower {
 	return nil
 }
 

@@ -63,6 +63,7 @@ var (
 )
 
 type follower struct {
+	informer.FollowerDefaults
 	cfg      *Config
 	kind     *scheme.Kind
 	view     informer.View
@@ -119,9 +120,7 @@ func (f *follower) Run(ctx context.Context) error {
 // failed reports a failure to read the view or to open a watch.
 func (f *follower) failed(ctx context.Context, err error) {
 	f.count.failed()
-	if notices, ok := f.sink.(informer.Notices); ok {
-		notices.WatchError(ctx, err)
-	}
+	f.sink.WatchError(ctx, err)
 	switch {
 	case f.cfg.WatchErrorHandler != nil:
 		f.cfg.WatchErrorHandler(ctx, f.kind, err)
@@ -241,10 +240,7 @@ func (f *follower) from() version {
 }
 
 func (f *follower) replace(view whole) {
-	if continuity, ok := f.sink.(informer.Continuity); ok {
-		continuity.History(view.history.String())
-	}
-	f.sink.Replace(view.objects, view.revision)
+	f.sink.Replace(fabric.Position{History: view.history, Revision: view.revision}, view.objects)
 	if f.unavailable || f.isOlder(view.history) || f.history.Before(view.history) && f.history != (fabric.History{}) {
 		// The view is newer than every required revision, unless etcd is in another life; the watch
 		// brings everything later.

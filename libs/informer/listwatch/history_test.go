@@ -26,20 +26,19 @@ var (
 // historic is a sink that records histories too.
 type historic struct{ sink }
 
-func (h *historic) History(of string) {
+func (h *historic) Replace(at fabric.Position, objects []informer.Object) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.said = append(h.said, "of "+of)
+	h.said = append(h.said, "of "+at.History.String())
+	h.mu.Unlock()
+	h.sink.Replace(at, objects)
 }
-
-func (h *historic) Confirmed() {}
 
 // resume runs a follower whose sink holds a view at a revision of a history.
 func resume(t *testing.T, s *script, of fabric.History, revision int64) (*historic, func()) {
 	t.Helper()
 	s.Client = fake.New(scheme.New())
 	to := &historic{sink{pods: map[string]string{}}}
-	f := listwatch.New(s, nil).Resume(scheme.For[*corev1.Pod](s.Table()), informer.View{}, to, of, revision)
+	f := listwatch.New(s, nil).Resume(scheme.For[*corev1.Pod](s.Table()), informer.View{}, to, fabric.Position{History: of, Revision: revision})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()

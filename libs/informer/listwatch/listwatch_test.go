@@ -94,23 +94,24 @@ func listOf(revision, next string, pods ...*corev1.Pod) *corev1.PodList {
 
 // sink records its calls.
 type sink struct {
+	informer.SinkDefaults
 	mu   sync.Mutex
 	said []string
 	pods map[string]string
 	at   int64
 }
 
-func (s *sink) Replace(objects []informer.Object, revision int64) {
+func (s *sink) Replace(at fabric.Position, objects []informer.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pods, s.at = map[string]string{}, revision
+	s.pods, s.at = map[string]string{}, at.Revision
 	for _, obj := range objects {
 		s.pods[obj.GetName()] = obj.GetResourceVersion()
 		if obj.GetObjectKind().GroupVersionKind().Kind != "Pod" {
 			s.said = append(s.said, "no kind")
 		}
 	}
-	s.said = append(s.said, fmt.Sprintf("%d objects at %d", len(objects), revision))
+	s.said = append(s.said, fmt.Sprintf("%d objects at %d", len(objects), at.Revision))
 }
 
 func (s *sink) Apply(changes []informer.Change, revision int64) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -261,9 +262,9 @@ type ordered struct {
 	when  []int
 }
 
-func (o *ordered) Replace(objects []informer.Object, revision int64) {
+func (o *ordered) Replace(at fabric.Position, objects []informer.Object) {
 	o.when = append(o.when, o.asked())
-	o.sink.Replace(objects, revision)
+	o.sink.Replace(at, objects)
 }
 
 // TestTheViewComesBeforeItsVersion checks that the whole view reaches the sink before the version
@@ -581,8 +582,6 @@ type attentive struct {
 	sink
 	told []string
 }
-
-func (a *attentive) Known(int64) {}
 
 func (a *attentive) WatchError(_ context.Context, err error) { a.told = append(a.told, err.Error()) }
 

@@ -89,12 +89,12 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	return s.follower(kind, view, sink)
 }
 
-// Resume is Follower for a sink that holds the view at revision of a history: it continues with a
-// watch, unless revision is 0. It accepts no cached content that may be older than the sink's, and
+// Resume is Follower for a sink that holds the view at a position: it continues with a watch, unless
+// the position's revision is 0. It accepts no cached content that may be older than the sink's, and
 // nothing from an older history.
-func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) informer.Follower {
+func (s *Source) Resume(kind *scheme.Kind, view informer.View, sink informer.Sink, at fabric.Position) informer.Follower {
 	f := s.follower(kind, view, sink)
-	f.history, f.position, f.resumes, f.unavailable = of, revision, revision > 0, revision == 0
+	f.history, f.position, f.resumes, f.unavailable = at.History, at.Revision, at.Revision > 0, at.Revision == 0
 	return f
 }
 

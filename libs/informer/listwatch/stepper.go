@@ -16,6 +16,7 @@ import (
 // decides when it does something. What it accepts is decided by the same code as in real followers.
 // It is for simulations, and only one goroutine may use it at a time.
 type Stepper struct {
+	informer.FollowerDefaults
 	follower *follower
 	watch    watch.Interface
 	// read means that the whole view must be read.
@@ -23,10 +24,10 @@ type Stepper struct {
 }
 
 // Stepper creates a follower that its owner steps.
-func (s *Source) Stepper(kind *scheme.Kind, view informer.View, sink informer.Sink, of fabric.History, revision int64) *Stepper {
+func (s *Source) Stepper(kind *scheme.Kind, view informer.View, sink informer.Sink, at fabric.Position) *Stepper {
 	f := s.follower(kind, view, sink)
-	f.history, f.position, f.unavailable = of, revision, revision == 0
-	return &Stepper{follower: f, read: revision == 0}
+	f.history, f.position, f.unavailable = at.History, at.Revision, at.Revision == 0
+	return &Stepper{follower: f, read: at.Revision == 0}
 }
 
 // Require asks for content at or above a revision.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -33,8 +34,10 @@ type about struct {
 // content is what a file holds.
 type content struct {
 	about
+	// History and Revision are at.
 	History  string
 	Revision int64
+	at       fabric.Position
 	// Objects is the number of objects.
 	Objects int
 	objects []informer.Object
@@ -42,7 +45,7 @@ type content struct {
 
 // encode returns the bytes of a file.
 func encode(table *scheme.Table, kind *scheme.Kind, c content) ([]byte, error) {
-	c.Objects = len(c.objects)
+	c.History, c.Revision, c.Objects = c.at.History.String(), c.at.Revision, len(c.objects)
 	header, err := json.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the header: %w", err)
@@ -93,12 +96,14 @@ func decode(data []byte, table *scheme.Table, kind *scheme.Kind, want about) (co
 	if err := json.Unmarshal(header, &c); err != nil {
 		return c, fmt.Errorf("reading the header: %w", err)
 	}
-	switch {
-	case c.about != want:
+	if c.about != want {
 		return c, fmt.Errorf("the file is for %+v, want %+v", c.about, want)
-	case c.History == "" || c.Revision <= 0:
+	}
+	history, err := fabric.ParseHistory(c.History)
+	if err != nil || c.Revision <= 0 {
 		return c, errors.New("the header has no history or no revision of etcd")
 	}
+	c.at = fabric.Position{History: history, Revision: c.Revision}
 	for len(rest) > 0 {
 		encoded, err := next()
 		if err != nil {

@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -46,8 +47,8 @@ var ErrConfidential = errors.New("confidential objects are never written to a fi
 
 // Config configures a source that persists the views it follows.
 type Config struct {
-	// Source follows the views. Only followers that implement informer.Resumer are persisted
-	// (package fabricsource).
+	// Source follows the views. Only the views of followers that can resume are persisted (package
+	// fabricsource).
 	Source informer.Source
 	// Table encodes objects.
 	Table *scheme.Table
@@ -88,13 +89,11 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	if s.cfg.Only != nil {
 		chosen = s.cfg.Only(kind, view)
 	}
-	stretches, tells := sink.(informer.Stretcher)
-	resumer, resumes := inner.(informer.Resumer)
-	if !chosen || !tells || !resumes {
+	if !chosen || !inner.Resumes() {
 		return inner
 	}
 	return &follower{
-		Follower: inner, cfg: &s.cfg, kind: kind, stretches: stretches, resumer: resumer,
+		Follower: inner, cfg: &s.cfg, kind: kind, sink: sink,
 		about:  about{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, View: view, Program: s.cfg.Version},
 		path:   filepath.Join(s.cfg.Dir, fileName(kind, view)),
 		logger: s.cfg.Logger.With("resource", kind.GroupResource().String()),
@@ -110,31 +109,14 @@ func fileName(kind *scheme.Kind, view informer.View) string {
 // follower is a follower whose content is persisted.
 type follower struct {
 	informer.Follower
-	cfg       *Config
-	kind      *scheme.Kind
-	stretches informer.Stretcher
-	resumer   informer.Resumer
-	about     about
-	path      string
-	logger    *slog.Logger
-	// kept is the revision of the file, as far as this process read or wrote it.
-	kept place
-}
-
-// place is a revision of a history.
-type place struct {
-	history  string
-	revision int64
-}
-
-var _ informer.Refresher = (*follower)(nil)
-
-// Refresh returns when the content is as new as etcd was at the call.
-func (f *follower) Refresh(ctx context.Context) error {
-	if fresh, ok := f.Follower.(informer.Refresher); ok {
-		return fresh.Refresh(ctx)
-	}
-	return informer.ErrNotFresh
+	cfg    *Config
+	kind   *scheme.Kind
+	sink   informer.Sink
+	about  about
+	path   string
+	logger *slog.Logger
+	// kept is the position of the file, as far as this process read or wrote it.
+	kept fabric.Position
 }
 
 // Run follows the view until ctx ends, and writes the file from time to time and at the end.
@@ -171,27 +153,28 @@ func (f *follower) resume() {
 		return
 	}
 	if err == nil {
-		err = f.resumer.Resume(content.History, content.Revision, content.objects)
+		if !f.sink.Preload(content.at, content.objects) {
+			return
+		}
+		err = f.Resume(content.at, content.objects)
 	}
 	if err != nil {
 		f.logger.Warn("ignoring a cache file", "file", f.path, "err", err)
 		return
 	}
-	f.stretches.Preload(content.History, content.Revision, content.objects)
-	f.kept = place{content.History, content.Revision}
-	f.logger.Info("resuming from a cache file", "file", f.path, "revision", content.Revision, "objects", len(content.objects))
+	f.kept = content.at
+	f.logger.Info("resuming from a cache file", "file", f.path, "revision", content.at.Revision, "objects", len(content.objects))
 }
 
 // save writes the file if the view has moved on. Content of an unknown history cannot be resumed,
 // and content that was resumed but not confirmed is already in the file.
 func (f *follower) save() {
 	var c content
-	stop := f.stretches.Stretches(func(stretch informer.Stretch) {
-		c.History, c.Revision, c.objects = stretch.History, stretch.Through, stretch.Objects()
+	stop := f.sink.Intervals(func(interval informer.Interval) {
+		c.at, c.objects = fabric.Position{History: interval.History, Revision: interval.Through}, interval.Objects()
 	})
 	stop()
-	now := place{c.History, c.Revision}
-	if c.History == "" || now == f.kept {
+	if c.at.History.IsZero() || c.at == f.kept {
 		return
 	}
 	c.about = f.about
@@ -199,5 +182,5 @@ func (f *follower) save() {
 		f.logger.Warn("writing a cache file failed", "file", f.path, "err", err)
 		return
 	}
-	f.kept = now
+	f.kept = c.at
 }

@@ -19,19 +19,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var h = fabric.History{Created: 1, Nonce: 2}
+
 // driven is a source with one follower, driven by the test.
 type driven struct {
-	sink     informer.Sink
-	history  string
-	revision int64
-	objects  []informer.Object
-	refuse   error
+	informer.FollowerDefaults
+	sink    informer.Sink
+	at      fabric.Position
+	objects []informer.Object
+	refuse  error
 }
 
 func (d *driven) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) informer.Follower {
@@ -44,10 +48,12 @@ func (d *driven) Run(ctx context.Context) error {
 	return nil
 }
 
-func (d *driven) Require(int64) {}
+func (d *driven) Via() string { return watcher.ViaNATS }
 
-func (d *driven) Resume(history string, revision int64, objects []informer.Object) error {
-	d.history, d.revision, d.objects = history, revision, objects
+func (d *driven) Resumes() bool { return true }
+
+func (d *driven) Resume(at fabric.Position, objects []informer.Object) error {
+	d.at, d.objects = at, objects
 	return d.refuse
 }
 
@@ -90,11 +96,13 @@ func TestResume(t *testing.T) {
 		dir := t.TempDir()
 		var logs bytes.Buffer
 		pods, d, end := life(t, dir, "1", &logs)
-		if len(names(pods)) > 0 || d.history != "" || logs.Len() > 0 {
+		if len(names(pods)) > 0 || !d.at.History.IsZero() || logs.Len() > 0 {
 			t.Errorf("the first process began with %v, %s", names(pods), &logs)
 		}
-		d.sink.(informer.Continuity).History("h")
-		d.sink.Replace([]informer.Object{pod("x", 5), pod("y", 7)}, 10)
+		if via := pods.Status().Via; via != watcher.ViaNATS {
+			t.Errorf("the changes come over %q", via)
+		}
+		d.sink.Replace(fabric.Position{History: h, Revision: 10}, []informer.Object{pod("x", 5), pod("y", 7)})
 		d.sink.Apply([]informer.Change{{Revision: 12, Namespace: "a", Name: "z", UID: "z", Object: pod("z", 12)}}, 12)
 		time.Sleep(DefaultEvery + time.Second)
 		files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -118,8 +126,8 @@ func TestResume(t *testing.T) {
 		if got := names(pods); !slices.Equal(got, []string{"x@5", "y@7", "z@12"}) || pods.Revision() != 20 || pods.HasSynced() {
 			t.Errorf("resumed with %v at %d, synced %v: %s", got, pods.Revision(), pods.HasSynced(), &logs)
 		}
-		if d.history != "h" || d.revision != 20 || len(d.objects) != 3 {
-			t.Errorf("the follower resumes %q %d %v", d.history, d.revision, d.objects)
+		if d.at != (fabric.Position{History: h, Revision: 20}) || len(d.objects) != 3 {
+			t.Errorf("the follower resumes %v %v", d.at, d.objects)
 		}
 		var told []string
 		if _, err := pods.AddEventHandler(informer.ResourceEventHandlerFuncs[*corev1.Pod]{
@@ -132,7 +140,7 @@ func TestResume(t *testing.T) {
 		if len(told) > 0 || pods.HasSynced() {
 			t.Errorf("the handler got %v before the content was confirmed", told)
 		}
-		d.sink.(informer.Continuity).Confirmed()
+		d.sink.Confirmed()
 		synctest.Wait()
 		slices.Sort(told)
 		if !pods.HasSynced() || !slices.Equal(told, []string{"ytrue", "ztrue"}) {
@@ -147,10 +155,7 @@ func TestResume(t *testing.T) {
 		}
 		for _, say := range []func(informer.Sink){
 			func(s informer.Sink) { s.Apply(nil, 50) },
-			func(s informer.Sink) {
-				s.(informer.Continuity).History("")
-				s.Replace(nil, 60)
-			},
+			func(s informer.Sink) { s.Replace(fabric.Position{Revision: 60}, nil) },
 		} {
 			_, d, end = life(t, dir, "1", &logs)
 			say(d.sink)
@@ -169,13 +174,13 @@ func TestFilesOfNoUse(t *testing.T) {
 		table := scheme.New()
 		kind := scheme.For[*corev1.Pod](table)
 		want := about{Version: "v1", Kind: "Pod", View: informer.View{Namespace: "a"}, Program: "1"}
-		good, err := encode(table, kind, content{about: want, History: "h", Revision: 9, objects: []informer.Object{pod("x", 5)}})
+		good, err := encode(table, kind, content{about: want, at: fabric.Position{History: h, Revision: 9}, objects: []informer.Object{pod("x", 5)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		other := want
 		other.View.Namespace = "b"
-		foreign, err := encode(table, kind, content{about: other, History: "h", Revision: 9})
+		foreign, err := encode(table, kind, content{about: other, at: fabric.Position{History: h, Revision: 9}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +196,7 @@ func TestFilesOfNoUse(t *testing.T) {
 			}
 			var logs bytes.Buffer
 			pods, d, end := life(t, dir, "1", &logs)
-			if len(names(pods)) > 0 || d.history != "" || !strings.Contains(logs.String(), "ignoring a cache file") {
+			if len(names(pods)) > 0 || !d.at.History.IsZero() || !strings.Contains(logs.String(), "ignoring a cache file") {
 				t.Errorf("%s: began with %v: %s", name, names(pods), &logs)
 			}
 			end()
@@ -220,8 +225,8 @@ func TestConfidential(t *testing.T) {
 		d := &driven{}
 		source := New(Config{Source: d, Table: table, Dir: dir, Only: only})
 		secrets := informer.NewSharedInformer[*corev1.Secret](informer.Config{Source: source, Table: table, Service: "test"}, informer.View{})
-		d.sink.(informer.Continuity).History("h")
-		d.sink.Replace([]informer.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s"}}}, 5)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s"}}
+		d.sink.Replace(fabric.Position{History: h, Revision: 5}, []informer.Object{secret})
 		ctx, cancel := context.WithCancel(t.Context())
 		if only == nil {
 			cancel()
@@ -241,7 +246,7 @@ func FuzzDecode(f *testing.F) {
 	table := scheme.New()
 	kind := scheme.For[*corev1.Pod](table)
 	want := about{Version: "v1", Kind: "Pod"}
-	good, err := encode(table, kind, content{about: want, History: "h", Revision: 9, objects: []informer.Object{pod("x", 5), pod("y", 6)}})
+	good, err := encode(table, kind, content{about: want, at: fabric.Position{History: h, Revision: 9}, objects: []informer.Object{pod("x", 5), pod("y", 6)}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -253,7 +258,7 @@ func FuzzDecode(f *testing.F) {
 			data = seal(data)
 		}
 		c, err := decode(data, table, kind, want)
-		if err == nil && (len(c.objects) != c.Objects || c.Revision <= 0 || c.History == "") {
+		if err == nil && (len(c.objects) != c.Objects || c.at.Revision <= 0 || c.at.History.IsZero()) {
 			t.Errorf("accepted %+v", c)
 		}
 	})

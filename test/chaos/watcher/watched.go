@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/test/chaos/record"
@@ -99,17 +100,15 @@ type tee struct {
 	reportingSource
 }
 
-var _ informer.Notices = (*tee)(nil)
-
 // Replace reports a whole view.
-func (t *tee) Replace(objects []informer.Object, revision int64) {
+func (t *tee) Replace(at fabric.Position, objects []informer.Object) {
 	t.gate()
-	e := record.Event{Informer: t.id, What: record.Replace, Revision: revision}
+	e := record.Event{Informer: t.id, What: record.Replace, Revision: at.Revision}
 	for _, obj := range objects {
 		e.Objects = append(e.Objects, of(obj))
 	}
 	t.p.report(e)
-	t.Sink.Replace(objects, revision)
+	t.Sink.Replace(at, objects)
 }
 
 // Apply reports changes.
@@ -130,17 +129,8 @@ func (t *tee) gate() {
 	}
 }
 
-// Known passes the call on.
-func (t *tee) Known(revision int64) {
-	if notices, ok := t.Sink.(informer.Notices); ok {
-		notices.Known(revision)
-	}
-}
-
 // WatchError passes the call on.
 func (t *tee) WatchError(ctx context.Context, err error) {
 	t.p.logger.Warn("cannot follow", "informer", fmt.Sprint(t.id), "err", err)
-	if notices, ok := t.Sink.(informer.Notices); ok {
-		notices.WatchError(ctx, err)
-	}
+	t.Sink.WatchError(ctx, err)
 }

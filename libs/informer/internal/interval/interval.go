@@ -1,13 +1,16 @@
 // Package interval tracks for which revisions the content of a view was, and is, exact.
 package interval
 
-import "github.com/garboard/garboard/libs/scheme"
+import (
+	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/scheme"
+)
 
-// Stretch is an interval of revisions during which a view held the same content.
-type Stretch struct {
-	// History names the life of the etcd cluster to which the revisions belong; empty if that is
+// Interval is an interval of revisions during which a view held the same content.
+type Interval struct {
+	// History names the life of the etcd cluster to which the revisions belong; zero if that is
 	// not known.
-	History string
+	History fabric.History
 	// From and Through are the first and the last revision of the interval, both included, as far
 	// as is known.
 	From, Through int64
@@ -18,13 +21,13 @@ type Stretch struct {
 
 // Trail tracks the intervals of one view and notifies their observers. Its owner's lock guards it.
 type Trail struct {
-	current   Stretch
-	observers map[*func(Stretch)]struct{}
+	current   Interval
+	observers map[*func(Interval)]struct{}
 }
 
 // Begin starts an interval with new content, whatever the content was before.
-func (t *Trail) Begin(history string, revision int64, objects func() []scheme.Object) {
-	t.current = Stretch{History: history, From: revision, Through: revision, Objects: objects}
+func (t *Trail) Begin(at fabric.Position, objects func() []scheme.Object) {
+	t.current = Interval{History: at.History, From: at.Revision, Through: at.Revision, Objects: objects}
 }
 
 // Change is called before changes are applied that lead to revision. exact means that nothing else
@@ -49,9 +52,9 @@ func (t *Trail) Notify() {
 
 // Observe registers a function for each interval, until Forget. If now is true, the function is
 // called with the current interval at once.
-func (t *Trail) Observe(observe *func(Stretch), now bool) {
+func (t *Trail) Observe(observe *func(Interval), now bool) {
 	if t.observers == nil {
-		t.observers = map[*func(Stretch)]struct{}{}
+		t.observers = map[*func(Interval)]struct{}{}
 	}
 	t.observers[observe] = struct{}{}
 	if now {
@@ -60,4 +63,4 @@ func (t *Trail) Observe(observe *func(Stretch), now bool) {
 }
 
 // Forget ends Observe.
-func (t *Trail) Forget(observe *func(Stretch)) { delete(t.observers, observe) }
+func (t *Trail) Forget(observe *func(Interval)) { delete(t.observers, observe) }

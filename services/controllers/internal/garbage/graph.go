@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -57,6 +58,7 @@ func newGraph() *graph {
 
 // sink feeds one kind into the graph.
 type sink struct {
+	informer.SinkDefaults
 	graph *graph
 	kind  *scheme.Kind
 }
@@ -64,7 +66,7 @@ type sink struct {
 var _ informer.Sink = sink{}
 
 // Replace sets the kind's objects to exactly these.
-func (s sink) Replace(objects []informer.Object, revision int64) {
+func (s sink) Replace(at fabric.Position, objects []informer.Object) {
 	g := s.graph
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,7 +84,7 @@ func (s sink) Replace(objects []informer.Object, revision int64) {
 	for _, obj := range objects {
 		g.put(s.kind, obj)
 	}
-	g.seen(s.kind, revision)
+	g.seen(s.kind, at.Revision)
 }
 
 // Apply applies changes in order.

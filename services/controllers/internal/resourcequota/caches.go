@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -41,6 +42,7 @@ func (s informed[T]) waitFor(ctx context.Context, revision int64) error {
 // counted is a cache of objects that are only counted: it keeps their names. It is the sink of a
 // follower.
 type counted struct {
+	informer.SinkDefaults
 	kind     *scheme.Kind
 	follower informer.Follower
 	// deleted is called for each object that is gone.
@@ -61,7 +63,7 @@ func newCounted(source informer.Source, kind *scheme.Kind, deleted func(*scheme.
 }
 
 // Replace sets the kind's objects to exactly these.
-func (c *counted) Replace(objects []informer.Object, revision int64) {
+func (c *counted) Replace(at fabric.Position, objects []informer.Object) {
 	c.mu.Lock()
 	old := c.objects
 	c.objects = map[string]map[string]scheme.Object{}
@@ -71,7 +73,7 @@ func (c *counted) Replace(objects []informer.Object, revision int64) {
 		}
 		c.put(obj.GetNamespace(), obj.GetName(), obj)
 	}
-	c.move(revision)
+	c.move(at.Revision)
 	c.mu.Unlock()
 	for _, left := range old {
 		for _, obj := range left {

@@ -21,23 +21,15 @@ import (
 
 // lives is a sink that records the histories of its whole views.
 type lives struct {
-	mu     sync.Mutex
-	coming string
-	views  []string
+	informer.SinkDefaults
+	mu    sync.Mutex
+	views []string
 }
 
-func (l *lives) History(of string) {
+func (l *lives) Replace(at fabric.Position, _ []informer.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.coming = of
-}
-
-func (l *lives) Confirmed() {}
-
-func (l *lives) Replace([]informer.Object, int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.views = append(l.views, l.coming)
+	l.views = append(l.views, at.History.String())
 }
 
 func (l *lives) Apply([]informer.Change, int64) {}

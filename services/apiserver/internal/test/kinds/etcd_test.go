@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
 	garboard "github.com/garboard/garboard/libs/scheme"
@@ -21,11 +22,12 @@ import (
 
 // seen is a sink that keeps the objects of a view.
 type seen struct {
+	informer.SinkDefaults
 	mu      sync.Mutex
 	objects map[string]informer.Object
 }
 
-func (s *seen) Replace(objects []informer.Object, _ int64) {
+func (s *seen) Replace(_ fabric.Position, objects []informer.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects = map[string]informer.Object{}

@@ -72,10 +72,9 @@ func (s *source) Follower(_ *scheme.Kind, _ informer.View, sink informer.Sink) i
 	return noFollower{}
 }
 
-type noFollower struct{}
+type noFollower struct{ informer.FollowerDefaults }
 
 func (noFollower) Run(context.Context) error { return nil }
-func (noFollower) Require(int64)             {}
 
 // restart begins another process. It has forgotten everything, but must not see anything older than
 // what it saw before.
@@ -96,7 +95,7 @@ func (c *client) restart() {
 	}
 	c.handler = handler
 	c.driven = fabricsource.NewDriven(fabricsource.DrivenConfig{
-		Table: table, Kind: podKind, View: c.view, Sink: checked{c, source.sink}, Buffer: w.buffer,
+		Table: table, Kind: podKind, View: c.view, Sink: checked{client: c, sink: source.sink}, Buffer: w.buffer,
 		HTTP: listwatch.NewWithConfig(listwatch.Config{Client: web{w}, NoWatchList: true}), Unanswered: w.unanswered,
 		Random: func(d time.Duration) time.Duration {
 			if d <= 0 {
@@ -161,23 +160,16 @@ func (c *client) position() fabric.Position {
 
 // checked is an informer's sink that compares the content after each statement.
 type checked struct {
+	informer.SinkDefaults
 	client *client
 	sink   informer.Sink
 }
 
-func (s checked) Replace(objects []informer.Object, revision int64) {
+func (s checked) Replace(at fabric.Position, objects []informer.Object) {
 	s.client.wholes++
-	s.sink.Replace(objects, revision)
-	s.client.accepted(revision)
+	s.sink.Replace(at, objects)
+	s.client.accepted(at.Revision)
 }
-
-func (s checked) History(history string) {
-	if continuity, ok := s.sink.(informer.Continuity); ok {
-		continuity.History(history)
-	}
-}
-
-func (s checked) Confirmed() {}
 
 func (s checked) Apply(changes []informer.Change, revision int64) {
 	s.sink.Apply(changes, revision)

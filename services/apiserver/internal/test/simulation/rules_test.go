@@ -105,7 +105,7 @@ var rules = []rule{
 		{"if !listing.History.IsZero() {", "if !listing.History.IsZero() && !mutant(%q) {", 1},
 	}, "TestLists", 200},
 	{"I4: data over HTTP belongs to the history that it names", followDir + "fallback.go", []edit{
-		{"if h, err := fabric.ParseHistory(of); err == nil {", "if h, err := fabric.ParseHistory(of); err == nil && !mutant(%q) {", 1},
+		{"at.History.IsZero() {", "at.History.IsZero() || mutant(%q) {", 1},
 	}, "TestHTTP", 200},
 	{"I4: a watch over HTTP continues in its own history", webDir + "follower.go", []edit{
 		{"case of == fabric.History{}, of == f.history:", "case of == fabric.History{}, of == f.history, mutant(%q):", 1},

@@ -80,6 +80,11 @@ func Check(root string) ([]Violation, error) {
 		return nil, err
 	}
 	found = append(found, sleeping...)
+	asserting, err := checkAssertions(root, sources)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, asserting...)
 	sort.Slice(found, func(i, j int) bool { return found[i].String() < found[j].String() })
 	return found, nil
 }

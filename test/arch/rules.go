@@ -131,5 +131,9 @@ func StaleExceptions(root string) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(found, sleeping...), nil
+	asserting, err := staleAssertable(root, sources)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(found, sleeping, asserting), nil
 }

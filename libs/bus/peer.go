@@ -18,7 +18,7 @@ func (c *Conn) PeerInboxes(unique string) string {
 
 // MaySpeak reports whether subject is an inbox that a connection created for this client by
 // PeerInbox.
-func (a Asker) MaySpeak(subject string) bool {
+func (a Client) MaySpeak(subject string) bool {
 	tokens := strings.Split(subject, ".")
 	return IsInbox(subject) && len(tokens) == 6 && tokens[2] == from && tokens[3] == a.Inbox && a.Inbox != ""
 }

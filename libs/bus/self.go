@@ -188,12 +188,12 @@ func (s *self) is(identity string, life uint64) bool {
 	return news
 }
 
-// Asker returns the identity by which the apiservers know this connection. It may change with a
+// Client returns the identity by which the apiservers know this connection. It may change with a
 // reconnect; while it is not known, the server refuses asks.
-func (c *Conn) Asker() Asker {
+func (c *Conn) Client() Client {
 	c.self.mu.Lock()
 	defer c.self.mu.Unlock()
-	a := Asker{Inbox: c.self.inbox, Identity: c.self.identity}
+	a := Client{Inbox: c.self.inbox, Identity: c.self.identity}
 	if a.Identity == "" {
 		a.Identity = NoIdentity
 	}

@@ -92,7 +92,7 @@ type streamWriter struct {
 // newStreamWriter reads a request; nil if it is malformed.
 func (c *Conn) newStreamWriter(m Message) *streamWriter {
 	f, err := decodeFrame(m.Data)
-	asker, notAsker := ParseAsker(m.Subject)
+	asker, notAsker := ParseClient(m.Subject)
 	if err != nil || f.kind != frameOpen || !IsInbox(m.Reply) || notAsker == nil && !asker.Owns(m.Reply) {
 		c.logger.Warn("refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
 		return nil

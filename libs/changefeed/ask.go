@@ -112,7 +112,7 @@ func (r *reader) answer(ctx context.Context, view fabric.View, ask *watchv1.Ask)
 	}
 	var parts fabric.Assembly
 	var answer *fabric.Answer
-	err = r.request(ctx, r.Conn.Asker().Ask(r.Resource.Group, r.Resource.Resource), request, func(data []byte) (complete bool, err error) {
+	err = r.request(ctx, r.Conn.Client().Ask(r.Resource.Group, r.Resource.Resource), request, func(data []byte) (complete bool, err error) {
 		chunks, err := parts.Add(data)
 		if err != nil || chunks == nil {
 			return false, err

@@ -140,7 +140,7 @@ func (r *reader) page(ctx context.Context, ask *watchv1.HistoryAsk) (*watchv1.Hi
 		return nil, fmt.Errorf("encoding an ask for history: %w", err)
 	}
 	page := &watchv1.HistoryPage{}
-	err = r.request(ctx, r.Conn.Asker().History(ask.GetGroup(), ask.GetResource()), request, func(data []byte) (bool, error) {
+	err = r.request(ctx, r.Conn.Client().History(ask.GetGroup(), ask.GetResource()), request, func(data []byte) (bool, error) {
 		if err := proto.Unmarshal(data, page); err != nil {
 			return false, fmt.Errorf("reading a page of the log: %w", err)
 		}

@@ -39,7 +39,7 @@ const (
 
 // Conn is the bus; *bus.Conn implements it.
 type Conn interface {
-	Asker() bus.Asker
+	Client() bus.Client
 	MaxPayload() int64
 	Publish(ctx context.Context, subject string, data []byte) error
 	Subscribe(ctx context.Context, subject string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
@@ -103,7 +103,7 @@ func Serve(ctx context.Context, conn Conn, self Self) error {
 		}
 		data, err := encode(self.Tell(ctx), int(min(conn.MaxPayload(), maxReport)))
 		if err == nil {
-			err = conn.Publish(ctx, conn.Asker().Report(question), data)
+			err = conn.Publish(ctx, conn.Client().Report(question), data)
 		}
 		if err != nil && ctx.Err() == nil {
 			self.Logger.WarnContext(ctx, "could not send the report of this process", "err", err)
@@ -167,7 +167,7 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, userOf func(ide
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
 	sub, err := conn.Subscribe(listening, bus.AllReportSubjects(question), func(m bus.Message) {
-		asker, err := bus.ParseAsker(m.Subject)
+		asker, err := bus.ParseClient(m.Subject)
 		if err != nil {
 			return
 		}

@@ -132,7 +132,7 @@ func TestForeignAnswers(t *testing.T) {
 	server := bustest.NewServer(t)
 	strange := server.Connect()
 	sub, err := strange.Subscribe(t.Context(), bus.ReportsSubject(), func(m bus.Message) {
-		to := strange.Asker().Report(string(m.Data))
+		to := strange.Client().Report(string(m.Data))
 		huge, _ := json.Marshal(report.Report{Service: "huge", NotReady: strings.Repeat("x", 300<<10)})
 		for _, data := range [][]byte{[]byte("sheep"), nil, huge, []byte(`{"service":"first"}`), []byte(`{"service":"second"}`)} {
 			if err := strange.Publish(t.Context(), to, data); err != nil {

@@ -29,7 +29,7 @@ func TestHostileMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	hostile := nats.Connect()
-	me := hostile.Asker()
+	me := hostile.Client()
 	foreign := make(chan bus.Message, 1000)
 	victim := nats.Connect()
 	if _, err := victim.Subscribe(t.Context(), victim.NewInbox()+".>", func(m bus.Message) { foreign <- m }); err != nil {

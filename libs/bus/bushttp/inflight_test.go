@@ -65,7 +65,7 @@ func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 	inbox, messages := said(t, hostile)
 	const requests = 8192 + 100
 	for range requests {
-		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw("GET /keep HTTP/1.1\r\nHost: h\r\n\r\n", 0, true, "")); err != nil {
+		if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, raw("GET /keep HTTP/1.1\r\nHost: h\r\n\r\n", 0, true, "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestRefusalWithoutCredit(t *testing.T) {
 	hostile := nats.Connect()
 	inbox, messages := said(t, hostile)
 	for _, head := range []string{"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\n\r\n", "nonsense"} {
-		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw(head, 0, true, "")); err != nil {
+		if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, raw(head, 0, true, "")); err != nil {
 			t.Fatal(err)
 		}
 		if m := receive(t, messages, "the refusal"); m.Data[0] != 4 {
@@ -157,7 +157,7 @@ func TestUnreadBodies(t *testing.T) {
 	inbox, messages := said(t, hostile)
 	ask := func(data []byte) {
 		t.Helper()
-		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, data); err != nil {
+		if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestReadDeadline(t *testing.T) {
 	})
 	hostile := nats.Connect()
 	inbox, _ := said(t, hostile)
-	if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, "some")); err != nil {
+	if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, "some")); err != nil {
 		t.Fatal(err)
 	}
 	if err := receive(t, failed, "the deadline"); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -228,7 +228,7 @@ func TestTooLargeAMessage(t *testing.T) {
 	inbox, messages := said(t, hostile)
 	for path, n := range map[string]int{"/large": 300 << 10, "/small": 10} {
 		head := "POST " + path + " HTTP/1.1\r\nHost: h\r\n\r\n"
-		if err := hostile.PublishRequest(t.Context(), hostile.Asker().API(), inbox, raw(head, 1<<20, true, strings.Repeat("x", n))); err != nil {
+		if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, raw(head, 1<<20, true, strings.Repeat("x", n))); err != nil {
 			t.Fatal(err)
 		}
 		if path == "/small" {

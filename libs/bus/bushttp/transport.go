@@ -191,7 +191,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	first.credit = c.granted
 	buffer := t.buffers.get()
 	*buffer = first.appendTo((*buffer)[:0])
-	err = t.conn.PublishRequest(r.Context(), t.conn.Asker().API(), t.subject(c.number), *buffer)
+	err = t.conn.PublishRequest(r.Context(), t.conn.Client().API(), t.subject(c.number), *buffer)
 	t.buffers.put(buffer)
 	if err != nil {
 		t.remove(c)
@@ -277,7 +277,7 @@ func (t *Transport) receive(m bus.Message) {
 		return
 	}
 	f, err := decode(m.Data)
-	if err == nil && !t.conn.Asker().MaySpeak(m.Reply) {
+	if err == nil && !t.conn.Client().MaySpeak(m.Reply) {
 		err = fmt.Errorf("%w: it names no inbox for this caller", errMalformed)
 	}
 	if err != nil {

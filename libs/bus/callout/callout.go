@@ -56,7 +56,7 @@ type Credentials struct {
 // Grant is what a client may do, and until when.
 type Grant struct {
 	// Identity is returned to the client, which puts it into the subjects of its requests:
-	// bus.Asker.Identity.
+	// bus.Client.Identity.
 	Identity string
 	// User is shown in the server's lists of connections.
 	User string
@@ -163,7 +163,7 @@ type known struct {
 // identify tells a client its identity, if this apiserver admitted it.
 func (s *service) identify(ctx context.Context, m bus.Message) {
 	inbox := strings.TrimPrefix(m.Subject, bus.WhoSubject(""))
-	if !(bus.Asker{Inbox: inbox}).Owns(m.Reply) {
+	if !(bus.Client{Inbox: inbox}).Owns(m.Reply) {
 		return
 	}
 	s.mu.Lock()

@@ -60,7 +60,7 @@ func (p *plane) serve() (stop func()) {
 				return callout.Grant{}, errors.New("unknown token")
 			}
 			p.lets.Add(1)
-			rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: shown.Token})
+			rights := bus.RightsOf(bus.Client{Inbox: shown.Inbox, Identity: shown.Token})
 			rights.Subscribe = append(rights.Subscribe, "gb.watch.core."+shown.Token+".>")
 			return callout.Grant{
 				Identity: shown.Token, User: shown.Token, Rights: rights, Expires: time.Now().Add(time.Duration(p.life.Load())),
@@ -85,7 +85,7 @@ func TestAClientLearnsWhoItIs(t *testing.T) {
 	p := start(t)
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
-	if who := c.Asker(); who.Identity != "pods" || !who.Owns(c.NewInbox()) {
+	if who := c.Client(); who.Identity != "pods" || !who.Owns(c.NewInbox()) {
 		t.Errorf("got identity %+v", who)
 	}
 	api := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
@@ -228,14 +228,14 @@ func TestRenewal(t *testing.T) {
 	defer c.Close()
 	again := make(chan struct{}, 10)
 	c.OnReconnect(func() { again <- struct{}{} })
-	inbox := c.Asker().Inbox
+	inbox := c.Client().Inbox
 	for range 3 {
 		select {
 		case <-again:
 		case <-time.After(deadline):
 			t.Fatal("it did not reconnect")
 		}
-		if who := c.Asker(); who.Identity != "pods" || who.Inbox != inbox {
+		if who := c.Client(); who.Identity != "pods" || who.Inbox != inbox {
 			t.Errorf("got identity %+v", who)
 		}
 	}
@@ -261,11 +261,11 @@ func TestTokenFile(t *testing.T) {
 	c := p.server.ConnectAs(bus.Config{Name: "a", TokenFile: path})
 	again := make(chan struct{}, 10)
 	c.OnReconnect(func() { again <- struct{}{} })
-	if who := c.Asker(); who.Identity != "pods" {
+	if who := c.Client(); who.Identity != "pods" {
 		t.Errorf("got identity %+v", who)
 	}
 	write("nodes")
-	for end := time.After(deadline); c.Asker().Identity != "nodes"; {
+	for end := time.After(deadline); c.Client().Identity != "nodes"; {
 		select {
 		case <-again:
 		case <-end:

@@ -221,7 +221,7 @@ func (f *follower) send(ctx context.Context, a ask, number uint64) {
 	data, err := f.reader.ask(a)
 	if err == nil {
 		reply := f.inbox + "." + strconv.FormatUint(number, 36)
-		err = f.conn.PublishRequest(ctx, f.conn.Asker().Ask(f.kind.Group, f.kind.Resource), reply, data)
+		err = f.conn.PublishRequest(ctx, f.conn.Client().Ask(f.kind.Group, f.kind.Resource), reply, data)
 	}
 	if err == nil || ctx.Err() != nil {
 		return

@@ -117,7 +117,7 @@ func TestForgottenContentIsNotFollowedByAnOlderHistory(t *testing.T) {
 // there is fresh content.
 func TestWhoWaitsNoMoreIsForgotten(t *testing.T) {
 	of := readerOf(informer.View{})
-	f := NewDriven(DrivenConfig{
+	f := NewStepper(StepperConfig{
 		Table: of.table, Kind: of.kind, Sink: &continuitySink{}, Random: func(time.Duration) time.Duration { return 0 },
 	}).follower
 	ctx, cancel := context.WithCancel(t.Context())

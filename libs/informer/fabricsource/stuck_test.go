@@ -232,7 +232,7 @@ func TestAListOfAnotherHistory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := readerOf(informer.View{})
-			d := NewDriven(DrivenConfig{
+			d := NewStepper(StepperConfig{
 				Table: of.table, Kind: of.kind, Sink: &continuitySink{}, Random: func(time.Duration) time.Duration { return 0 },
 			})
 			over := &lists{listing: listwatch.Listing{Revision: one.end, History: one.answer}}
@@ -265,7 +265,7 @@ func TestAListOfAnotherHistory(t *testing.T) {
 // another ask. Otherwise a view that takes long to list would be listed again and again.
 func TestAListThatIsLateIsTaken(t *testing.T) {
 	of, sink := readerOf(informer.View{}), &continuitySink{}
-	d := NewDriven(DrivenConfig{
+	d := NewStepper(StepperConfig{
 		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
 	})
 	d.follower.http = &lists{listing: listwatch.Listing{Revision: 50, History: h1}}
@@ -298,7 +298,7 @@ func TestAListThatIsLateIsTaken(t *testing.T) {
 // more ask. Otherwise no answer would ever be accepted while messages keep coming too fast.
 func TestMessagesThatComeTooFastCostNoAnswer(t *testing.T) {
 	of, sink := readerOf(informer.View{}), &continuitySink{}
-	d := NewDriven(DrivenConfig{
+	d := NewStepper(StepperConfig{
 		Table: of.table, Kind: of.kind, Sink: sink, Random: func(time.Duration) time.Duration { return 0 },
 	})
 	d.Start(epoch)

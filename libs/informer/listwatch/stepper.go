@@ -31,42 +31,42 @@ func (s *Source) Stepper(kind *scheme.Kind, view informer.View, sink informer.Si
 }
 
 // Require asks for content at or above a revision.
-func (d *Stepper) Require(revision int64) { d.follower.Require(revision) }
+func (s *Stepper) Require(revision int64) { s.follower.Require(revision) }
 
 // Run does nothing.
-func (d *Stepper) Run(context.Context) error { return nil }
+func (s *Stepper) Run(context.Context) error { return nil }
 
 // End ends the watch, if there is one.
-func (d *Stepper) End() {
-	if d.watch != nil {
-		d.watch.Stop()
-		d.watch = nil
+func (s *Stepper) End() {
+	if s.watch != nil {
+		s.watch.Stop()
+		s.watch = nil
 	}
 }
 
 // Step reads the view or opens the watch, as needed, and then applies the events that the watch has
 // ready. These must not end in the middle of a revision. After an error the owner should wait.
-func (d *Stepper) Step(ctx context.Context) (err error) {
-	f := d.follower
-	if d.read {
-		if d.watch, err = f.read(ctx); err != nil {
+func (s *Stepper) Step(ctx context.Context) (err error) {
+	f := s.follower
+	if s.read {
+		if s.watch, err = f.read(ctx); err != nil {
 			return err
 		}
-		d.read = false
+		s.read = false
 	}
-	if d.watch == nil {
-		if d.watch, err = f.reopen(ctx); err != nil {
-			d.watch, d.read = nil, !errors.Is(err, errOlder) && !isRetriable(err)
+	if s.watch == nil {
+		if s.watch, err = f.reopen(ctx); err != nil {
+			s.watch, s.read = nil, !errors.Is(err, errOlder) && !isRetriable(err)
 			return err
 		}
 	}
 	defer f.release()
 	for {
 		select {
-		case event, open := <-d.watch.ResultChan():
+		case event, open := <-s.watch.ResultChan():
 			switch {
 			case !open:
-				d.End()
+				s.End()
 				return nil
 			case event.Type == watch.Error:
 				err = f.fault(apierrors.FromObject(event.Object))
@@ -74,8 +74,8 @@ func (d *Stepper) Step(ctx context.Context) (err error) {
 				err = f.apply(event)
 			}
 			if err != nil {
-				d.End()
-				d.read, f.unavailable = true, f.unavailable || errors.Is(err, errBackwards)
+				s.End()
+				s.read, f.unavailable = true, f.unavailable || errors.Is(err, errBackwards)
 				return err
 			}
 		default:

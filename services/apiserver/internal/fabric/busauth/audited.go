@@ -38,7 +38,7 @@ const maxSubjectsNote = 16 << 10
 // Audited starts the audit record of an ask, which reads like a list over HTTP. The returned
 // context carries the record. done ends it with the status code and, for a refusal, the reason. An
 // error means that the ask must not be answered. Without an audit log Audited does nothing.
-func (d *Decider) Audited(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) (
+func (d *Decider) Audited(ctx context.Context, asker bus.Client, ask *watchv1.Ask) (
 	audited context.Context, done func(code int, reason string), err error,
 ) {
 	if d.cfg.Audit == nil {

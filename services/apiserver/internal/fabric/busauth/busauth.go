@@ -122,7 +122,7 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	if err != nil {
 		return callout.Grant{}, fmt.Errorf("finding out what %q may watch: %w", user.Name, err)
 	}
-	rights := bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: id})
+	rights := bus.RightsOf(bus.Client{Inbox: shown.Inbox, Identity: id})
 	for _, one := range subjects {
 		rights.Subscribe = append(rights.Subscribe, one.subject)
 	}

@@ -31,7 +31,7 @@ type view struct {
 
 // Authorize checks that an asker may list and watch the view that it asks for. Its error is
 // Kubernetes' refusal.
-func (d *Decider) Authorize(ctx context.Context, asker bus.Asker, ask *watchv1.Ask) error {
+func (d *Decider) Authorize(ctx context.Context, asker bus.Client, ask *watchv1.Ask) error {
 	user, err := User(asker.Identity)
 	if err != nil {
 		return err

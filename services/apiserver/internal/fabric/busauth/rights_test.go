@@ -104,7 +104,7 @@ func TestDeletedAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.Authorize(t.Context(), bus.Asker{Inbox: "me", Identity: identity}, &watchv1.Ask{Resource: "pods"})
+		err = d.Authorize(t.Context(), bus.Client{Inbox: "me", Identity: identity}, &watchv1.Ask{Resource: "pods"})
 		if (err != nil) != gone {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -102,7 +102,7 @@ func (l *Link) Run(ctx context.Context) error {
 		Logger: l.Logger, Registerer: l.Registerer, Trace: l.Trace,
 	})
 	answers := respond.Config{
-		Truth: l.Store, Feeds: l.Feeds, Table: l.Table, Bus: conn, Logger: l.Logger, Registerer: l.Registerer,
+		Storage: l.Store, Feeds: l.Feeds, Table: l.Table, Bus: conn, Logger: l.Logger, Registerer: l.Registerer,
 	}
 	history := replay.Config{
 		Table: l.Table, LogOf: logOf(l.Store, conn), Bus: conn, Logger: l.Logger, Registerer: l.Registerer,

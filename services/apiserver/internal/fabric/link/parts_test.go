@@ -37,7 +37,7 @@ func TestParts(t *testing.T) {
 			if !kind.Stored() || !part.Holds(kind) {
 				continue
 			}
-			if part.Truth != s.Of(kind) {
+			if part.Storage != s.Of(kind) {
 				t.Errorf("the publisher of %s is elected in another etcd", kind.Resource)
 			}
 			name := kind.GroupResource().String()

@@ -60,7 +60,7 @@ func publishAlone(ctx context.Context, where string) error {
 	go func() { _ = feeds.Run(ctx) }()
 	return publish.New(publish.Config{
 		Table: table,
-		Parts: []publish.Part{{Truth: s, Holds: only(podKind), OpenLog: logOn(ctx, conn)}}, Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
+		Parts: []publish.Part{{Storage: s, Holds: only(podKind), OpenLog: logOn(ctx, conn)}}, Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 	}).Run(ctx)
 }
 

@@ -25,8 +25,8 @@ const election = "publisher"
 type Part struct {
 	// Name distinguishes the part from others; empty for the part of the main etcd cluster.
 	Name string
-	// Truth is the etcd cluster; required.
-	Truth Truth
+	// Storage is the etcd cluster; required.
+	Storage Storage
 	// Holds reports whether a stored kind belongs to the part. Nil means that all do.
 	Holds func(kind *scheme.Kind) bool
 	// OpenLog opens the log of all messages. It is called again when the log is lost, and when kinds
@@ -50,8 +50,8 @@ func Election(part string) string {
 	return election + "-" + part
 }
 
-// Truth is what a publisher needs of etcd: *store.Store.
-type Truth interface {
+// Storage is what a publisher needs of etcd: *store.Store.
+type Storage interface {
 	Campaign(ctx context.Context, election store.Election, lead func(ctx context.Context) error) error
 }
 
@@ -109,7 +109,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	for _, part := range p.cfg.Parts {
 		p.metrics.leader.WithLabelValues(part.election()).Set(0) // The sum then shows it when no process leads.
 		group.Go(func() error {
-			return part.Truth.Campaign(ctx, p.electionOf(part), func(ctx context.Context) error { return p.lead(ctx, part) })
+			return part.Storage.Campaign(ctx, p.electionOf(part), func(ctx context.Context) error { return p.lead(ctx, part) })
 		})
 	}
 	return group.Wait()

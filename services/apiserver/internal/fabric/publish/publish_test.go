@@ -61,7 +61,7 @@ func startWith(t *testing.T, etcd *etcdtest.Server, cfg publish.Config) *replica
 	}
 	r := &replica{t: t, store: s, feeds: feed.New(feed.Config{Store: s, Table: table, Logger: quiet})}
 	for i := range cfg.Parts {
-		cfg.Parts[i].Truth = s
+		cfg.Parts[i].Storage = s
 	}
 	cfg.Feeds, cfg.Logger = r.feeds, cmp.Or(cfg.Logger, quiet)
 	p := publish.New(cfg)

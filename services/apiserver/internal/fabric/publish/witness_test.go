@@ -83,7 +83,7 @@ func TestWitness(t *testing.T) {
 			}
 			p := publish.New(publish.Config{
 				Table: table,
-				Parts: []publish.Part{{Truth: s, OpenLog: logOn(t.Context(), conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
+				Parts: []publish.Part{{Storage: s, OpenLog: logOn(t.Context(), conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
 			})
 			if err := p.Witness(ctx); err != nil {
 				t.Fatal(err)

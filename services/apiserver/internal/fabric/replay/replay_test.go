@@ -29,7 +29,7 @@ type fixture struct {
 }
 
 // newFixture starts NATS with a log, and a server that reads the log.
-func newFixture(t *testing.T, authorize func(context.Context, bus.Asker, *watchv1.Ask) error) *fixture {
+func newFixture(t *testing.T, authorize func(context.Context, bus.Client, *watchv1.Ask) error) *fixture {
 	t.Helper()
 	f := &fixture{t: t, conn: bustest.New(t)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,7 +88,7 @@ func (f *fixture) put(subject string, m *watchv1.Message) {
 // ask repeats an ask until it is answered.
 func (f *fixture) ask(ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 	f.t.Helper()
-	subject := f.conn.Asker().History(ask.GetGroup(), ask.GetResource())
+	subject := f.conn.Client().History(ask.GetGroup(), ask.GetResource())
 	data, err := proto.Marshal(ask)
 	if err != nil {
 		f.t.Fatal(err)
@@ -217,7 +217,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestUnauthorizedReadersAreRefused(t *testing.T) {
-	f := newFixture(t, func(_ context.Context, _ bus.Asker, ask *watchv1.Ask) error {
+	f := newFixture(t, func(_ context.Context, _ bus.Client, ask *watchv1.Ask) error {
 		if ask.GetNamespace() != "mine" || ask.GetResource() != "pods" || ask.GetScope() != "n" || ask.GetName() != "x" {
 			return errors.New("you may not")
 		}
@@ -251,14 +251,14 @@ func TestAnswersGoOnlyToTheAskersInbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := f.conn.Asker().History("", "pods")
+	own := f.conn.Client().History("", "pods")
 	for _, reply := range []string{target, "_INBOX.another.x", "$JS.API.STREAM.PURGE.LOG"} {
 		if err := f.conn.PublishRequest(t.Context(), own, reply, data); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// This ask names another resource than its subject.
-	if err := f.conn.PublishRequest(t.Context(), f.conn.Asker().History("", "nodes"), f.conn.NewInbox(), data); err != nil {
+	if err := f.conn.PublishRequest(t.Context(), f.conn.Client().History("", "nodes"), f.conn.NewInbox(), data); err != nil {
 		t.Fatal(err)
 	}
 	f.ask(&watchv1.HistoryAsk{Resource: "pods", Name: "last"})
@@ -269,7 +269,7 @@ func TestAnswersGoOnlyToTheAskersInbox(t *testing.T) {
 	for m := range heard {
 		if m.Reply == "" && !strings.HasPrefix(m.Subject, "$JS.") {
 			answers++
-			if !f.conn.Asker().Owns(m.Subject) {
+			if !f.conn.Client().Owns(m.Subject) {
 				t.Errorf("something was sent to %s", m.Subject)
 			}
 		}

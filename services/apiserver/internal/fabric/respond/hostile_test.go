@@ -21,7 +21,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 	p := start(t, respond.Config{}, 0)
 	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // wait until all have been read
 	inbox := p.conn.NewInbox()
-	hostile := bus.Asker{Inbox: p.conn.Asker().Inbox, Identity: "hostile"}
+	hostile := bus.Client{Inbox: p.conn.Client().Inbox, Identity: "hostile"}
 	data, err := proto.Marshal(&watchv1.Ask{Resource: "pods", Minimum: 1 << 60, History: p.history})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 func TestAskedNamesAreNotLabels(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, bus.Asker, *watchv1.Ask) error { return nil }}, 0)
+	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, bus.Client, *watchv1.Ask) error { return nil }}, 0)
 	for i := range 5 {
 		p.mustAsk(&watchv1.Ask{Group: "made.up", Resource: fmt.Sprintf("thing%d", i)}, watchv1.Outcome_OUTCOME_NOT_FOUND)
 	}

@@ -25,7 +25,7 @@ func (r *Responder) question(ctx context.Context, kind *scheme.Kind, ask *watchv
 		return q, nil
 	}
 	through := from.Through()
-	now, err := r.cfg.Truth.RevisionOf(ctx, kind)
+	now, err := r.cfg.Storage.RevisionOf(ctx, kind)
 	if err != nil {
 		return question{}, outcome(watchv1.Outcome_OUTCOME_NOT_YET, q.history.Wire(), "etcd does not answer")
 	}

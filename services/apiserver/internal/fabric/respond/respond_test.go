@@ -53,8 +53,8 @@ func start(t *testing.T, cfg respond.Config, window int) *plane {
 	}
 	p := &plane{t: t, store: s, conn: bustest.New(t)}
 	p.feeds = feed.New(feed.Config{Store: s, Table: table, Logger: quiet, WindowEvents: window})
-	if cfg.Truth == nil {
-		cfg.Truth = s
+	if cfg.Storage == nil {
+		cfg.Storage = s
 	}
 	cfg.Feeds, cfg.Table, cfg.Bus, cfg.Logger = p.feeds, table, p.conn, quiet
 	ctx, cancel := context.WithCancel(t.Context())
@@ -110,7 +110,7 @@ func (p *plane) ask(ask *watchv1.Ask, patience time.Duration) *answer {
 		p.t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	if err := p.conn.PublishRequest(p.t.Context(), p.conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+	if err := p.conn.PublishRequest(p.t.Context(), p.conn.Client().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
 		p.t.Fatal(err)
 	}
 	a := &answer{}
@@ -338,7 +338,7 @@ func TestDigest(t *testing.T) {
 
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	p := start(t, respond.Config{Authorize: func(_ context.Context, _ bus.Asker, ask *watchv1.Ask) error {
+	p := start(t, respond.Config{Authorize: func(_ context.Context, _ bus.Client, ask *watchv1.Ask) error {
 		if ask.GetResource() == "secrets" {
 			return errors.New("secrets is forbidden")
 		}
@@ -358,10 +358,10 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := p.conn.Asker().Ask("", "pods")
+	own := p.conn.Client().Ask("", "pods")
 	subjects := []string{
 		"gb.watch.core.pods.~.x.a", own, "$JS.API.STREAM.CREATE.s", "elsewhere", "_INBOX", "_INBOX.another.x",
-		"_INBOX." + p.conn.Asker().Inbox,
+		"_INBOX." + p.conn.Client().Inbox,
 	}
 	got := make(chan bus.Message, 100)
 	var subs []*bus.Subscription
@@ -384,7 +384,7 @@ func TestRepliesOnlyToInboxes(t *testing.T) {
 		t.Fatal(err)
 	}
 	subs = append(subs, sub)
-	if err := p.conn.PublishRequest(t.Context(), p.conn.Asker().Ask("", "configmaps"), inbox, ask); err != nil {
+	if err := p.conn.PublishRequest(t.Context(), p.conn.Client().Ask("", "configmaps"), inbox, ask); err != nil {
 		t.Fatal(err)
 	}
 	// Asks are read in order: once a later one is answered, none of these will be.
@@ -411,7 +411,7 @@ func (setBack) RevisionOf(context.Context, *scheme.Kind) (int64, error) { return
 
 func TestFreshAskOfADeadTimeline(t *testing.T) {
 	t.Parallel()
-	p := start(t, respond.Config{Truth: setBack{}}, 0)
+	p := start(t, respond.Config{Storage: setBack{}}, 0)
 	at := p.create(pod("x", "a", ""))
 	p.mustAsk(&watchv1.Ask{Resource: "pods", Minimum: at, History: p.history}, watchv1.Outcome_OUTCOME_WHOLE)
 	if a := p.ask(&watchv1.Ask{Resource: "pods", Fresh: true}, 4*time.Second); a != nil {

@@ -49,7 +49,7 @@ func TestACarriedRequestIsNotLocal(t *testing.T) {
 	running.Go(func() {
 		if err := callout.Serve(ctx, callout.Config{Conn: server, Keys: keys, Decide: func(_ context.Context, shown callout.Credentials) (callout.Grant, error) {
 			who := bus.IdentityAt("jane", shown.Host)
-			return callout.Grant{Identity: who, User: "jane", Rights: bus.RightsOf(bus.Asker{Inbox: shown.Inbox, Identity: who}), Expires: time.Now().Add(time.Hour)}, nil
+			return callout.Grant{Identity: who, User: "jane", Rights: bus.RightsOf(bus.Client{Inbox: shown.Inbox, Identity: who}), Expires: time.Now().Add(time.Hour)}, nil
 		}}); err != nil {
 			t.Errorf("admitting clients: %v", err)
 		}

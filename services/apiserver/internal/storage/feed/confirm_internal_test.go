@@ -47,7 +47,7 @@ func TestConfirm(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		quiet := slog.New(slog.DiscardHandler)
-		d := NewDriven(Config{Logger: quiet, History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, still{}, scheme.For[*corev1.Pod](scheme.New()))
+		d := NewStepper(Config{Logger: quiet, History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, still{}, scheme.For[*corev1.Pod](scheme.New()))
 		f := d.Feed()
 		ended := make(chan error, 1)
 		go func() { ended <- f.run(ctx) }()

@@ -34,7 +34,7 @@ func (poisoned) Object(_ *scheme.Kind, record store.Record) (scheme.Object, erro
 // TestAValueWhoseDecoderPanicsHidesNoOther checks that a value whose decoder panics counts as
 // unreadable. Reading etcd anew would meet it again and again.
 func TestAValueWhoseDecoderPanicsHidesNoOther(t *testing.T) {
-	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, poisoned{}, scheme.For[*corev1.Pod](scheme.New()))
+	d := NewStepper(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, poisoned{}, scheme.For[*corev1.Pod](scheme.New()))
 	if err := d.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -30,9 +30,9 @@ func (r *renewable) RenewHistory(_ context.Context, old fabric.History) (fabric.
 	return r.history, nil
 }
 
-func driven(t *testing.T, storage Storage) *Driven {
+func driven(t *testing.T, storage Storage) *Stepper {
 	t.Helper()
-	d := NewDriven(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, storage, scheme.For[*corev1.Pod](scheme.New()))
+	d := NewStepper(Config{Logger: slog.New(slog.DiscardHandler), History: 20, WindowEvents: 10, WindowBytes: 1 << 10}, storage, scheme.For[*corev1.Pod](scheme.New()))
 	if err := d.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestOneRestoreEndsOneEpoch(t *testing.T) {
 	first, second := driven(t, etcd), driven(t, etcd)
 	shared := first.feed.epoch
 	second.feed.epoch = shared
-	for _, d := range []*Driven{first, second} {
+	for _, d := range []*Stepper{first, second} {
 		if err := d.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ func askedHistory(t *testing.T, conn *bus.Conn, ask *watchv1.HistoryAsk) {
 	}
 	defer sub.Unsubscribe()
 	harness.Eventually(t, "a page of the log", func() bool {
-		if err := conn.PublishRequest(t.Context(), conn.Asker().History(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+		if err := conn.PublishRequest(t.Context(), conn.Client().History(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
 			return false
 		}
 		select {

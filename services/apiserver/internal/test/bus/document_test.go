@@ -207,7 +207,7 @@ func (d *fabricDocument) history() {
 	d.show("history-ask", ask)
 	for deadline := time.Now().Add(harness.Patience); ; {
 		page := &watchv1.HistoryPage{}
-		d.read(d.request(d.conn.Asker().History("", "configmaps"), "gb.history", ask), page)
+		d.read(d.request(d.conn.Client().History("", "configmaps"), "gb.history", ask), page)
 		var kept []*watchv1.LoggedMessage
 		for _, logged := range page.GetMessages() {
 			if logged.GetMessage().GetType() == watchv1.Type_TYPE_DELETED {
@@ -287,7 +287,7 @@ func (d *fabricDocument) ask(ask *watchv1.Ask) *watchv1.Chunk {
 	d.t.Helper()
 	for deadline := time.Now().Add(harness.Patience); ; {
 		chunk := &watchv1.Chunk{}
-		d.read(d.request(d.conn.Asker().Ask("", "configmaps"), "gb.ask", ask), chunk)
+		d.read(d.request(d.conn.Client().Ask("", "configmaps"), "gb.ask", ask), chunk)
 		if chunk.GetOutcome() != watchv1.Outcome_OUTCOME_NOT_YET || time.Now().After(deadline) {
 			return chunk
 		}
@@ -297,7 +297,7 @@ func (d *fabricDocument) ask(ask *watchv1.Ask) *watchv1.Chunk {
 // request sends a request where the document says, and returns the first message that comes back.
 func (d *fabricDocument) request(subject, root string, m proto.Message) []byte {
 	d.t.Helper()
-	asker := d.conn.Asker()
+	asker := d.conn.Client()
 	if want := root + "." + asker.Inbox + "." + asker.Identity + ".core.configmaps"; subject != want {
 		d.t.Errorf("asks go to %s, want %s", subject, want)
 	}

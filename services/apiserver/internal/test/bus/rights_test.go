@@ -109,14 +109,14 @@ func TestHostileClients(t *testing.T) {
 	for name, cfg := range identities {
 		t.Run(name, func(t *testing.T) {
 			conn := s.Bus.ConnectAs(cfg)
-			self := conn.Asker()
-			other := victim.Asker()
+			self := conn.Client()
+			other := victim.Client()
 			publish := append(slices.Clone(injected),
 				other.Ask("", "secrets"), other.API(), bus.WhoSubject(other.Inbox), bus.NodeSubject("n2", "logs"),
 				leader, bus.LeadSubject("publisher", "x"),
-				bus.Asker{Inbox: self.Inbox, Identity: bus.NoIdentity}.Ask("", "secrets"),
-				bus.Asker{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
-				bus.Asker{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
+				bus.Client{Inbox: self.Inbox, Identity: bus.NoIdentity}.Ask("", "secrets"),
+				bus.Client{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
+				bus.Client{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
 			)
 			if name != "node n1" {
 				publish = append(publish, bus.NodeSubject("n1", "logs"))

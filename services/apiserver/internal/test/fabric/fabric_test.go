@@ -59,13 +59,13 @@ func replicaThat(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn, answers bo
 		Table: table,
 		Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 		Parts: []publish.Part{{
-			Truth:   s,
+			Storage: s,
 			OpenLog: publish.JetStream(conn, "WATCH", func() []string { return []string{bus.AllWatchSubjects()} }, time.Hour, 0, 1),
 		}},
 	})
 	parts := []func(context.Context) error{feeds.Run, publisher.Run}
 	if answers {
-		parts = append(parts, respond.New(respond.Config{Truth: s, Feeds: feeds, Table: table, Bus: conn, Logger: quiet}).Run)
+		parts = append(parts, respond.New(respond.Config{Storage: s, Feeds: feeds, Table: table, Bus: conn, Logger: quiet}).Run)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

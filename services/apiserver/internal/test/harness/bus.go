@@ -57,7 +57,7 @@ func Asked(t testing.TB, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, str
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for deadline := time.Now().Add(Patience); ; <-pause.C {
-		if err := conn.PublishRequest(t.Context(), conn.Asker().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
+		if err := conn.PublishRequest(t.Context(), conn.Client().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
 			return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
 		}
 		select {

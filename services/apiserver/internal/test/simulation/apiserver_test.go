@@ -21,9 +21,9 @@ var quiet = slog.New(slog.DiscardHandler)
 type apiserver struct {
 	world     *world
 	conn      *connection
-	feed      *feed.Driven
-	responder *respond.Driven
-	publisher *publish.Driven
+	feed      *feed.Stepper
+	responder *respond.Stepper
+	publisher *publish.Stepper
 	// begun reports whether the publisher watches the feed; waits is until when it waits for the
 	// feed to reach the log's position.
 	begun bool
@@ -47,11 +47,11 @@ type waiting struct {
 // newApiserver starts a process.
 func newApiserver(w *world) *apiserver {
 	a := &apiserver{world: w, conn: &connection{etcd: w.etcd, life: w.etcd.now()}, phase: w.rand.IntN(100)}
-	a.feed = feed.NewDriven(feed.Config{
+	a.feed = feed.NewStepper(feed.Config{
 		Logger: quiet, WindowEvents: w.window, WindowBytes: 1 << 30, History: int64(w.rand.IntN(2 * w.window)),
 	}, a.conn, podKind)
-	a.responder = respond.NewDriven(respond.Config{
-		Truth: a.conn, Feeds: a.feed.Feeds(), Table: table, Bus: &line{w.network, w.answerPayload}, Logger: quiet,
+	a.responder = respond.NewStepper(respond.Config{
+		Storage: a.conn, Feeds: a.feed.Feeds(), Table: table, Bus: &line{w.network, w.answerPayload}, Logger: quiet,
 	}, func() time.Time { return w.now })
 	return a
 }
@@ -138,7 +138,7 @@ func (a *apiserver) lead(until time.Time) {
 		log = w.journal
 	}
 	a.leads, a.begun, a.waits = until, false, time.Time{}
-	a.publisher = publish.NewDriven(publish.Config{
+	a.publisher = publish.NewStepper(publish.Config{
 		Feeds: a.feed.Feeds(), Bus: &line{w.network, w.messagePayload}, Logger: quiet,
 	}, podKind, log)
 }

@@ -169,7 +169,7 @@ func (e *etcd) of(created int64, nonce uint64, r int64) *timeline {
 
 var errCut = errors.New("etcd cannot be reached")
 
-// connection is an apiserver's connection to etcd: feed.Storage and respond.Truth.
+// connection is an apiserver's connection to etcd: feed.Storage and respond.Storage.
 type connection struct {
 	etcd *etcd
 	// life is the life that the apiserver's watches belong to, which may be over.

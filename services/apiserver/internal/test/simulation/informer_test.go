@@ -31,7 +31,7 @@ type client struct {
 
 	// life counts the processes; the fields below belong to the current one.
 	life     int
-	driven   *fabricsource.Driven
+	driven   *fabricsource.Stepper
 	informer informer.SharedInformer[*corev1.Pod]
 	handler  informer.Registration
 	// told is what the handler knows at the current call's statement.
@@ -94,7 +94,7 @@ func (c *client) restart() {
 		w.fail("%s: %v", c.name, err)
 	}
 	c.handler = handler
-	c.driven = fabricsource.NewDriven(fabricsource.DrivenConfig{
+	c.driven = fabricsource.NewStepper(fabricsource.StepperConfig{
 		Table: table, Kind: podKind, View: c.view, Sink: checked{client: c, sink: source.sink}, Buffer: w.buffer,
 		HTTP: listwatch.NewWithConfig(listwatch.Config{Client: web{w}, NoWatchList: true}), Unanswered: w.unanswered,
 		Random: func(d time.Duration) time.Duration {

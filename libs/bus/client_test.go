@@ -8,21 +8,21 @@ import (
 )
 
 func TestParseAsker(t *testing.T) {
-	me := bus.Asker{Inbox: "me", Identity: "who"}
+	me := bus.Client{Inbox: "me", Identity: "who"}
 	for _, subject := range []string{me.Ask("", "pods"), me.API(), me.History("apps", "deployments")} {
-		if got, err := bus.ParseAsker(subject); err != nil || got != me {
+		if got, err := bus.ParseClient(subject); err != nil || got != me {
 			t.Errorf("%s: %+v, %v", subject, got, err)
 		}
 	}
 	for _, subject := range []string{"", "gb.ask", "gb.ask.", "gb.ask.me", "gb.ask..who.core.pods", "gb.ask.me..core", "gb.watch.core.pods.n1", "_INBOX.me.who"} {
-		if got, err := bus.ParseAsker(subject); err == nil {
-			t.Errorf("ParseAsker(%q) = %+v", subject, got)
+		if got, err := bus.ParseClient(subject); err == nil {
+			t.Errorf("ParseClient(%q) = %+v", subject, got)
 		}
 	}
 }
 
 func TestOwns(t *testing.T) {
-	me := bus.Asker{Inbox: "me"}
+	me := bus.Client{Inbox: "me"}
 	for subject, want := range map[string]bool{
 		"_INBOX.me.x": true, "_INBOX.me.from.other.x": true, "_INBOX.me": false, "_INBOX.me.": false, "_INBOX.me.>": false, "_INBOX.me.*": false,
 		"_INBOX.mean.x": false, "_INBOX.other.x": false, "gb.watch.core.pods.~.me.x": false, "$JS.API.INFO": false, "": false, "_inbox.me.x": false,
@@ -31,15 +31,15 @@ func TestOwns(t *testing.T) {
 			t.Errorf("%q: %v", subject, !want)
 		}
 	}
-	if (bus.Asker{}).Owns("_INBOX..x") {
-		t.Error("an empty Asker owns an inbox")
+	if (bus.Client{}).Owns("_INBOX..x") {
+		t.Error("an empty Client owns an inbox")
 	}
 }
 
 // TestRightsCoverOnlyTheClient checks that a client's own rights never cover another client's
 // subjects.
 func TestRightsCoverOnlyTheClient(t *testing.T) {
-	rights := bus.RightsOf(bus.Asker{Inbox: "me", Identity: "who"})
+	rights := bus.RightsOf(bus.Client{Inbox: "me", Identity: "who"})
 	for _, subject := range append(rights.Publish, rights.Subscribe...) {
 		if !strings.HasPrefix(subject, "gb.ask.me.who.") && !strings.HasPrefix(subject, "gb.history.me.who.") && subject != "gb.api.me.who" &&
 			subject != "gb.report.me.who.*" && subject != "gb.reports" && subject != "gb.trace" && subject != "gb.who.me" && subject != "_INBOX.*.from.me.>" && subject != "_INBOX.me.>" {

@@ -14,9 +14,9 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// DrivenConfig configures a Driven. All fields are required except HTTP, Unanswered, Buffer and
+// StepperConfig configures a Stepper. All fields are required except HTTP, Unanswered, Buffer and
 // Logger.
-type DrivenConfig struct {
+type StepperConfig struct {
 	// Table decodes objects, Kind and View name what is followed, Sink receives the content.
 	Table *scheme.Table
 	Kind  *scheme.Kind
@@ -34,95 +34,95 @@ type DrivenConfig struct {
 	Logger *slog.Logger
 }
 
-// Driven is a follower without a bus, a clock and goroutines. Its owner passes in what arrives,
+// Stepper is a follower without a bus, a clock and goroutines. Its owner passes in what arrives,
 // takes out what it asks, and sets the time. Every decision is made by the same code as in real
 // followers. It is for simulations, and only one goroutine may use it at a time.
-type Driven struct {
+type Stepper struct {
 	follower *follower
 	now      time.Time
 	work     []func()
 	http     steppedHTTP
 }
 
-// NewDriven creates a follower that waits for Start.
-func NewDriven(cfg DrivenConfig) *Driven {
+// NewStepper creates a follower that waits for Start.
+func NewStepper(cfg StepperConfig) *Stepper {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	counts := newMetrics(nil).of(cfg.Kind.GroupResource().String())
-	d := &Driven{http: steppedHTTP{source: cfg.HTTP}}
-	d.follower = &follower{
-		http: &d.http, kind: cfg.Kind, view: cfg.View, count: counts, logger: cfg.Logger,
+	s := &Stepper{http: steppedHTTP{source: cfg.HTTP}}
+	s.follower = &follower{
+		http: &s.http, kind: cfg.Kind, view: cfg.View, count: counts, logger: cfg.Logger,
 		reader:  reader{table: cfg.Table, kind: cfg.Kind, view: cfg.View},
 		machine: newMachine(cfg.Sink, cfg.View == informer.View{}, cfg.Random, counts),
 		wake:    make(chan struct{}, 1),
-		clock:   func() time.Time { return d.now },
-		spawn:   func(work func()) { d.work = append(d.work, work) },
+		clock:   func() time.Time { return s.now },
+		spawn:   func(work func()) { s.work = append(s.work, work) },
 		beside:  func(func()) {}, // The HTTP follower is stepped too.
 	}
-	m := d.follower.machine
+	m := s.follower.machine
 	m.buffer.limit, m.limit = cfg.Buffer, cmp.Or(cfg.Unanswered, m.limit)
-	return d
+	return s
 }
 
 // Start reports that the subscriptions to Subjects are in force (I1).
-func (d *Driven) Start(now time.Time) { d.at(now).machine.start(now) }
+func (s *Stepper) Start(now time.Time) { s.at(now).machine.start(now) }
 
 // Subjects returns the subjects to subscribe to.
-func (d *Driven) Subjects() []string { return d.follower.subjects() }
+func (s *Stepper) Subjects() []string { return s.follower.subjects() }
 
 // Message delivers a watch message.
-func (d *Driven) Message(now time.Time, subject string, data []byte) {
-	d.at(now).message(bus.Message{Subject: subject, Data: data})
+func (s *Stepper) Message(now time.Time, subject string, data []byte) {
+	s.at(now).message(bus.Message{Subject: subject, Data: data})
 }
 
 // Answer delivers a message of the answer to the ask with a number.
-func (d *Driven) Answer(now time.Time, number uint64, data []byte) {
-	d.at(now).part(context.Background(), number, bus.Message{Data: data})
+func (s *Stepper) Answer(now time.Time, number uint64, data []byte) {
+	s.at(now).part(context.Background(), number, bus.Message{Data: data})
 }
 
 // Disturbed reports that messages may have been lost (I4).
-func (d *Driven) Disturbed(now time.Time) { d.at(now).machine.disturbed(now) }
+func (s *Stepper) Disturbed(now time.Time) { s.at(now).machine.disturbed(now) }
 
 // Require asks for content at or above a revision (I7).
-func (d *Driven) Require(now time.Time, revision int64) { d.at(now).Require(revision) }
+func (s *Stepper) Require(now time.Time, revision int64) { s.at(now).Require(revision) }
 
 // Tick does what is due, and returns the ask to send now, if any, and its number.
-func (d *Driven) Tick(now time.Time) (ask []byte, number uint64, send bool, err error) {
-	a, number, send := d.at(now).due(now)
+func (s *Stepper) Tick(now time.Time) (ask []byte, number uint64, send bool, err error) {
+	a, number, send := s.at(now).due(now)
 	if !send {
 		return nil, 0, false, nil
 	}
-	ask, err = d.follower.reader.ask(a)
+	ask, err = s.follower.reader.ask(a)
 	return ask, number, err == nil, err
 }
 
 // HTTP does what is due over HTTP, if HTTP has taken over or is about to. It reports whether it
 // has, and returns the error of that work. The simulation calls End when the process ends.
-func (d *Driven) HTTP(ctx context.Context, now time.Time) (over bool, err error) {
-	f := d.at(now)
-	if d.http.source != nil {
+func (s *Stepper) HTTP(ctx context.Context, now time.Time) (over bool, err error) {
+	f := s.at(now)
+	if s.http.source != nil {
 		f.chooseWay(ctx)
 	}
 	if f.stopHTTP == nil {
-		d.End()
+		s.End()
 		return false, nil
 	}
-	return true, d.http.current.Step(ctx)
+	return true, s.http.current.Step(ctx)
 }
 
 // End closes what is open over HTTP.
-func (d *Driven) End() {
-	if d.http.current != nil {
-		d.http.current.End()
+func (s *Stepper) End() {
+	if s.http.current != nil {
+		s.http.current.End()
 	}
 }
 
 // List makes the pending lists over HTTP, and reports whether there were any.
-func (d *Driven) List(now time.Time) bool {
-	d.at(now)
-	work := d.work
-	d.work = nil
+func (s *Stepper) List(now time.Time) bool {
+	s.at(now)
+	work := s.work
+	s.work = nil
 	for _, do := range work {
 		do()
 	}
@@ -131,17 +131,17 @@ func (d *Driven) List(now time.Time) bool {
 
 // Position returns the position of which the sink holds the content. synced is false before there
 // was any content.
-func (d *Driven) Position() (at fabric.Position, synced bool) {
-	m := d.follower.machine
+func (s *Stepper) Position() (at fabric.Position, synced bool) {
+	m := s.follower.machine
 	return m.at, m.synced
 }
 
 // Buffered returns how many messages wait for earlier ones.
-func (d *Driven) Buffered() int { return len(d.follower.machine.buffer.statements) }
+func (s *Stepper) Buffered() int { return len(s.follower.machine.buffer.statements) }
 
-func (d *Driven) at(now time.Time) *follower {
-	d.now = now
-	return d.follower
+func (s *Stepper) at(now time.Time) *follower {
+	s.now = now
+	return s.follower
 }
 
 // steppedHTTP is HTTP whose followers are stepped by their owner, one at a time.

@@ -8,16 +8,16 @@ import (
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
-// Driven answers asks without goroutines or a clock: its owner decides how long an ask waits.
+// Stepper answers asks without goroutines or a clock: its owner decides how long an ask waits.
 // Everything else is decided by the code of the real responders. It is for simulations.
-type Driven struct{ responder *Responder }
+type Stepper struct{ responder *Responder }
 
-// NewDriven returns a responder that takes the time from now. It uses only MaxPayload of cfg.Bus,
+// NewStepper returns a responder that takes the time from now. It uses only MaxPayload of cfg.Bus,
 // and not Authorize.
-func NewDriven(cfg Config, now func() time.Time) *Driven {
+func NewStepper(cfg Config, now func() time.Time) *Stepper {
 	r := New(cfg)
 	r.cache.now = now
-	return &Driven{responder: r}
+	return &Stepper{responder: r}
 }
 
 // Inquiry is an ask that waits until the feed is far enough.
@@ -27,15 +27,15 @@ type Inquiry struct {
 }
 
 // Ask accepts an ask. If Inquiry is nil, the messages are the complete answer; there may be none.
-func (d *Driven) Ask(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (*Inquiry, [][]byte) {
-	q, said := d.responder.question(ctx, kind, ask)
+func (s *Stepper) Ask(ctx context.Context, kind *scheme.Kind, ask *watchv1.Ask) (*Inquiry, [][]byte) {
+	q, said := s.responder.question(ctx, kind, ask)
 	switch {
 	case said != nil:
 		return nil, said.tagged()
 	case q.feed == nil:
 		return nil, nil
 	}
-	return &Inquiry{responder: d.responder, question: q}, nil
+	return &Inquiry{responder: s.responder, question: q}, nil
 }
 
 // Ready reports whether the feed is far enough.

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Asker identifies a client by the subject of what it sends. On a bus with identities, NATS
+// Client identifies a client by the subject of what it sends. On a bus with identities, NATS
 // restricts every client to its own subjects, so no client can speak as another.
-type Asker struct {
+type Client struct {
 	// Inbox is the part of the client's inboxes that is unique to it.
 	Inbox string
 	// Identity is a single token by which the apiservers know the user and, if IdentityAt wrote it,
@@ -27,8 +27,8 @@ func IdentityAt(identity, host string) string {
 
 // Host returns the host from which the client connected to NATS, or "" if it is not known. NATS
 // restricts each client to its host as it does to its identity.
-func (a Asker) Host() string {
-	_, token, _ := strings.Cut(a.Identity, nothing)
+func (c Client) Host() string {
+	_, token, _ := strings.Cut(c.Identity, nothing)
 	if token == "" {
 		return ""
 	}
@@ -60,37 +60,37 @@ const (
 
 // User returns the same value for all clients that belong to one user, wherever they run. On a bus
 // without identities each client counts as a user of its own.
-func (a Asker) User() string {
-	if a.Identity == NoIdentity {
-		return a.Inbox
+func (c Client) User() string {
+	if c.Identity == NoIdentity {
+		return c.Inbox
 	}
-	user, _, _ := strings.Cut(a.Identity, nothing)
+	user, _, _ := strings.Cut(c.Identity, nothing)
 	return user
 }
 
-func (a Asker) tokens() string { return a.Inbox + "." + a.Identity }
+func (c Client) tokens() string { return c.Inbox + "." + c.Identity }
 
 // Owns reports whether subject is an inbox of the client. Responders answer at no other subject.
-func (a Asker) Owns(subject string) bool {
-	return a.Inbox != "" && IsInbox(subject) && strings.HasPrefix(subject, inboxRoot+a.Inbox+".")
+func (c Client) Owns(subject string) bool {
+	return c.Inbox != "" && IsInbox(subject) && strings.HasPrefix(subject, inboxRoot+c.Inbox+".")
 }
 
 // Ask returns the subject of this client's asks about a resource.
-func (a Asker) Ask(group, resource string) string {
-	return askRoot + a.tokens() + "." + resourceTokens(group, resource)
+func (c Client) Ask(group, resource string) string {
+	return askRoot + c.tokens() + "." + resourceTokens(group, resource)
 }
 
 // History returns the subject at which this client asks for the history of a resource.
-func (a Asker) History(group, resource string) string {
-	return historyRoot + a.tokens() + "." + resourceTokens(group, resource)
+func (c Client) History(group, resource string) string {
+	return historyRoot + c.tokens() + "." + resourceTokens(group, resource)
 }
 
 // API returns the subject of this client's requests to the apiservers.
-func (a Asker) API() string { return apiRoot + a.tokens() }
+func (c Client) API() string { return apiRoot + c.tokens() }
 
 // Report returns the subject at which this client answers one request for reports; question is the
 // token that distinguishes that request from others.
-func (a Asker) Report(question string) string { return reportRoot + a.tokens() + "." + question }
+func (c Client) Report(question string) string { return reportRoot + c.tokens() + "." + question }
 
 // ReportsSubject returns the subject at which an apiserver asks every process for its report.
 func ReportsSubject() string { return reports }
@@ -115,8 +115,8 @@ func AllHistorySubjects() string { return historyRoot + ">" }
 // AllAPISubjects returns the subject pattern of all clients' requests to the apiservers.
 func AllAPISubjects() string { return apiRoot + "*.*" }
 
-// ParseAsker reads the client from the subject of an ask, a request or a report.
-func ParseAsker(subject string) (Asker, error) {
+// ParseClient reads the client from the subject of an ask, a request or a report.
+func ParseClient(subject string) (Client, error) {
 	var rest string
 	ok := false
 	for _, root := range []string{askRoot, apiRoot, historyRoot, reportRoot} {
@@ -126,9 +126,9 @@ func ParseAsker(subject string) (Asker, error) {
 	}
 	tokens := strings.Split(rest, ".")
 	if !ok || len(tokens) < 2 || slices.Contains(tokens, "") {
-		return Asker{}, fmt.Errorf("the subject %q names no client", subject)
+		return Client{}, fmt.Errorf("the subject %q names no client", subject)
 	}
-	return Asker{Inbox: tokens[0], Identity: tokens[1]}, nil
+	return Client{Inbox: tokens[0], Identity: tokens[1]}, nil
 }
 
 // WhoSubject returns the subject at which a client asks for its own identity.
@@ -139,13 +139,13 @@ type Rights struct{ Publish, Subscribe []string }
 
 // RightsOf returns the rights that every identified client has: to ask, to receive answers, to
 // answer requests for reports, and to hear which writes are traced.
-func RightsOf(a Asker) Rights {
+func RightsOf(c Client) Rights {
 	return Rights{
 		Publish: []string{
-			askRoot + a.tokens() + ".>", historyRoot + a.tokens() + ".>", a.API(), WhoSubject(a.Inbox), a.Report("*"),
-			inboxRoot + "*." + from + "." + a.Inbox + ".>",
+			askRoot + c.tokens() + ".>", historyRoot + c.tokens() + ".>", c.API(), WhoSubject(c.Inbox), c.Report("*"),
+			inboxRoot + "*." + from + "." + c.Inbox + ".>",
 		},
-		Subscribe: []string{inboxRoot + a.Inbox + ".>", reports, traces},
+		Subscribe: []string{inboxRoot + c.Inbox + ".>", reports, traces},
 	}
 }
 

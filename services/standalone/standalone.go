@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/service"
@@ -114,7 +115,7 @@ func (p *Plane) stages(door *door, runtime string) ([]lifecycle.Stage, error) {
 	for i := range stages {
 		stages[i] = p.announce(stages[i])
 	}
-	return stages, nil
+	return append(stages, lifecycle.Stage{Name: "memory", Run: daemon.ReturnMemory}), nil
 }
 
 // announce makes a stage report to the user when it is ready.

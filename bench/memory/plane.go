@@ -44,7 +44,10 @@ func startPlane(ctx context.Context, binary, dir string) (*plane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding %s: %w", binary, err)
 	}
-	p := &plane{binary: binary, dir: dir, command: exec.Command(binary, "up", "--data-dir", dir, "--listen", address, "--runtime", "simulated"), read: make(chan struct{})}
+	p := &plane{
+		binary: binary, dir: dir, read: make(chan struct{}),
+		command: exec.Command(binary, "up", "--data-dir", dir, "--listen", address, "--runtime", "simulated"),
+	}
 	p.command.Stderr = os.Stderr
 	output, err := p.command.StdoutPipe()
 	if err != nil {
@@ -92,7 +95,9 @@ func (p *plane) get(ctx context.Context, path string) ([]byte, error) {
 
 // kubectl runs kubectl as the administrator, and returns its output.
 func (p *plane) kubectl(ctx context.Context, input string, args ...string) ([]byte, error) {
-	args = append([]string{"kubectl", "--kubeconfig", filepath.Join(p.dir, "admin.kubeconfig"), "--cache-dir", filepath.Join(p.dir, "kubectl")}, args...)
+	args = append([]string{
+		"kubectl", "--kubeconfig", filepath.Join(p.dir, "admin.kubeconfig"), "--cache-dir", filepath.Join(p.dir, "kubectl"),
+	}, args...)
 	command := exec.CommandContext(ctx, p.binary, args...)
 	command.Stdin, command.Stderr = strings.NewReader(input), os.Stderr
 	data, err := command.Output()

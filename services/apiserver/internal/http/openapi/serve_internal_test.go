@@ -45,7 +45,8 @@ func newLibrary(t *testing.T, table *scheme.Table) *library {
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService(v2Path, l)
 	v3 := handler3.NewOpenAPIService()
 	for _, gv := range groupVersions(table.Kinds()) {
-		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) { return d.v3(gv) })))
+		build := cached.Func(func() (*spec3.OpenAPI, string, error) { return d.v3(gv) })
+		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(build))
 	}
 	if err := v3.RegisterOpenAPIV3VersionedService(v3Path, l); err != nil {
 		t.Fatal(err)
@@ -102,12 +103,17 @@ func TestServesAsTheLibrary(t *testing.T) {
 		}
 		return want
 	}
-	const v2Proto, v3Proto = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+	const (
+		v2Proto = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+		v3Proto = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+	)
 	apps := v3Path + rootPath(schema.GroupVersion{Group: "apps", Version: "v1"})
 	for _, path := range []string{v2Path, v3Path, apps} {
 		for _, header := range []map[string]string{
-			{}, {"Accept": "application/json"}, {"Accept": "application/*"}, {"Accept": "*/*"}, {"Accept": "text/html"}, {"Accept": "text/html, */*;q=0.1"},
-			{"Accept": v2Proto}, {"Accept": strings.Replace(v2Proto, ".v1", "@v1", 1)}, {"Accept": v3Proto}, {"Accept": strings.Replace(v3Proto, ".v1", "@v1", 1)},
+			{}, {"Accept": "application/json"}, {"Accept": "application/*"}, {"Accept": "*/*"},
+			{"Accept": "text/html"}, {"Accept": "text/html, */*;q=0.1"},
+			{"Accept": v2Proto}, {"Accept": strings.Replace(v2Proto, ".v1", "@v1", 1)},
+			{"Accept": v3Proto}, {"Accept": strings.Replace(v3Proto, ".v1", "@v1", 1)},
 			{"Accept": "application/json;q=0.5, " + v3Proto + ";q=0.9"},
 			{"Accept-Encoding": "gzip"}, {"Accept-Encoding": "deflate, gzip;q=0.5"}, {"Accept-Encoding": "gzip;q=0"}, {"Accept-Encoding": "br"},
 			{"If-None-Match": `"other"`}, {"Range": "bytes=10-19"},

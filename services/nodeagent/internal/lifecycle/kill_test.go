@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,9 +70,7 @@ func TestTerminate(t *testing.T) {
 				if c.hook == (corev1.LifecycleHandler{}) {
 					containerOf(pod, "a").Lifecycle = nil
 				}
-				for call, took := range c.takes {
-					w.takes[call] = took
-				}
+				maps.Copy(w.takes, c.takes)
 				w.fail(c.faults)
 				began := time.Now()
 				err := w.Terminate(t.Context(), pod, w.state(), c.grace, nil)

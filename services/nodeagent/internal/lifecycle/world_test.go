@@ -200,8 +200,8 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...scheme.
 func (w *world) have(pod *corev1.Pod, text string) {
 	for i, part := range strings.Fields(text) {
 		at := time.Now().Add(time.Duration(i-100) * time.Second)
-		switch {
-		case part == "box", part == "deadbox":
+		switch part {
+		case "box", "deadbox":
 			attempt := uint32(len(w.sandboxes))
 			w.sandboxes = append(w.sandboxes, runtime.Sandbox{
 				ID: fmt.Sprintf("box-%d", attempt), PodUID: "u", Attempt: attempt, CreatedAt: at, Ready: part == "box",

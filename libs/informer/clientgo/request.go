@@ -82,7 +82,7 @@ func collection(path string) (gvr schema.GroupVersionResource, namespace string,
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
 		gvr.Version, parts = parts[1], parts[2:]
-	case len(parts) >= 4 && parts[0] == "apis":
+	case len(parts) >= 4 && parts[0] == "apis" && parts[1] != "":
 		gvr.Group, gvr.Version, parts = parts[1], parts[2], parts[3:]
 	default:
 		return gvr, "", false

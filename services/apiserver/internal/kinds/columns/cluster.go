@@ -10,6 +10,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -178,6 +179,7 @@ func podCertificateRequests() layout {
 		text("NodeName", doc["nodeName"]),
 		text("SignerName", doc["signerName"]),
 		text("State", "Is the request Pending, Issued, Denied, or Failed?"),
+		text("UnverifiedUserAnnotations", doc["unverifiedUserAnnotations"]),
 	}, func(r *certificatesv1.PodCertificateRequest, _ time.Time) []any {
 		state := "Pending"
 		for _, condition := range r.Status.Conditions {
@@ -187,7 +189,7 @@ func podCertificateRequests() layout {
 				state = condition.Type
 			}
 		}
-		return []any{r.Name, r.Spec.PodName, r.Spec.ServiceAccountName, string(r.Spec.NodeName), r.Spec.SignerName, state}
+		return []any{r.Name, r.Spec.PodName, r.Spec.ServiceAccountName, string(r.Spec.NodeName), r.Spec.SignerName, state, labels.FormatLabels(r.Spec.UnverifiedUserAnnotations)}
 	})
 }
 

@@ -69,12 +69,8 @@ func TestStorageRows(t *testing.T) {
 			[]string{"Name", "Drivers", "Age"}, []any{"one", int64(2), "5m"},
 		},
 		{
-			"capacity", &storagev1.CSIStorageCapacity{ObjectMeta: meta, StorageClassName: "fast", Capacity: &gib},
-			[]string{"Name", "StorageClassName", "Capacity"}, []any{"one", "fast", "1Gi"},
-		},
-		{
-			"no capacity", &storagev1.CSIStorageCapacity{ObjectMeta: meta, StorageClassName: "fast"},
-			[]string{"Name", "StorageClassName", "Capacity"}, []any{"one", "fast", "<unset>"},
+			"capacity", &storagev1.CSIStorageCapacity{ObjectMeta: meta, StorageClassName: "fast"},
+			[]string{"Name", "Created At"}, []any{"one", meta.CreationTimestamp.UTC().Format(time.RFC3339)},
 		},
 		{
 			"attachment", &storagev1.VolumeAttachment{
@@ -126,7 +122,7 @@ func TestClusterRows(t *testing.T) {
 	schema := []string{"Name", "PriorityLevel", "MatchingPrecedence", "DistinguisherMethod", "Age", "MissingPL"}
 	level := []string{"Name", "Type", "NominalConcurrencyShares", "Queues", "HandSize", "QueueLengthLimit", "Age"}
 	service := []string{"Name", "Service", "Available", "Age"}
-	request := []string{"Name", "PodName", "ServiceAccountName", "NodeName", "SignerName", "State"}
+	request := []string{"Name", "PodName", "ServiceAccountName", "NodeName", "SignerName", "State", "UnverifiedUserAnnotations"}
 	params := func(ref *admissionregistrationv1.ParamRef) scheme.Object {
 		return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", ParamRef: ref},
@@ -204,15 +200,15 @@ func TestClusterRows(t *testing.T) {
 		},
 		{
 			"pod certificate request", &certificatesv1.PodCertificateRequest{ObjectMeta: meta, Spec: certificatesv1.PodCertificateRequestSpec{
-				PodName: "p", ServiceAccountName: "sa", NodeName: "n", SignerName: "a.b/c",
+				PodName: "p", ServiceAccountName: "sa", NodeName: "n", SignerName: "a.b/c", UnverifiedUserAnnotations: map[string]string{"a.b/k": "v"},
 			}},
-			request, []any{"one", "p", "sa", "n", "a.b/c", "Pending"},
+			request, []any{"one", "p", "sa", "n", "a.b/c", "Pending", "a.b/k=v"},
 		},
 		{
 			"denied pod certificate request", &certificatesv1.PodCertificateRequest{ObjectMeta: meta, Status: certificatesv1.PodCertificateRequestStatus{
 				Conditions: []metav1.Condition{{Type: "Denied"}, {Type: "Else"}},
 			}},
-			request, []any{"one", "", "", "", "", "Denied"},
+			request, []any{"one", "", "", "", "", "Denied", "<none>"},
 		},
 		{
 			"local API", &apiregistrationv1.APIService{ObjectMeta: meta, Status: available("True", "Local")},

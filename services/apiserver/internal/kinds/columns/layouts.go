@@ -69,7 +69,7 @@ func layouts() map[schema.GroupVersionKind]layout {
 		core.WithKind("PersistentVolume"):                                                       persistentVolumes(),
 		storagev1.SchemeGroupVersion.WithKind("CSIDriver"):                                      csiDrivers(),
 		storagev1.SchemeGroupVersion.WithKind("CSINode"):                                        csiNodes(),
-		storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"):                             csiStorageCapacities(),
+		storagev1.SchemeGroupVersion.WithKind("CSIStorageCapacity"):                             plain(),
 		storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"):                               volumeAttachments(),
 		storagev1.SchemeGroupVersion.WithKind("VolumeAttributesClass"):                          volumeAttributesClasses(),
 		nodev1.SchemeGroupVersion.WithKind("RuntimeClass"):                                      runtimeClasses(),

@@ -81,19 +81,6 @@ func csiNodes() layout {
 	})
 }
 
-func csiStorageCapacities() layout {
-	doc := storagev1.CSIStorageCapacity{}.SwaggerDoc()
-	return of([]metav1.TableColumnDefinition{
-		name(), text("StorageClassName", doc["storageClassName"]), text("Capacity", doc["capacity"]),
-	}, func(c *storagev1.CSIStorageCapacity, _ time.Time) []any {
-		capacity := unset
-		if c.Capacity != nil {
-			capacity = c.Capacity.String()
-		}
-		return []any{c.Name, c.StorageClassName, capacity}
-	})
-}
-
 func volumeAttachments() layout {
 	spec := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	attacher := text("Attacher", spec["attacher"])

@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,9 +11,10 @@ import (
 )
 
 func TestImageTag(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0123", 16)
 	for image, want := range map[string]string{
 		"nginx": "latest", "nginx:1.14.2": "1.14.2", "nginx:latest": "latest", "host:5000/a": "latest", "host:5000/a:b": "b",
-		"a@sha256:0123": "", "a:b@sha256:0123": "b", "": "latest",
+		"a" + digest: "", "a:b" + digest: "b", "": "", "Bad_Name": "", "a@sha256:0123": "",
 	} {
 		if got := ImageTag(image); got != want {
 			t.Errorf("%q: got tag %q, want %q", image, got, want)
@@ -39,7 +41,11 @@ func TestPod(t *testing.T) {
 		}},
 		Volumes: []corev1.Volume{{Name: "a"}, {Name: "b", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}},
 	}}
+	p.Spec.TopologySpreadConstraints = make([]corev1.TopologySpreadConstraint, 1)
 	Pod(p)
+	if c := p.Spec.TopologySpreadConstraints[0]; c.NodeAffinityPolicy != nil || c.NodeTaintsPolicy != nil {
+		t.Errorf("got %+v: the scheduler, not the defaults, knows what an absent policy means", c)
+	}
 	c := p.Spec.Containers[0]
 	if c.ImagePullPolicy != corev1.PullAlways || c.TerminationMessagePath != "/dev/termination-log" || c.TerminationMessagePolicy != corev1.TerminationMessageReadFile {
 		t.Errorf("got container %+v", c)

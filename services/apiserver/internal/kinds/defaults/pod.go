@@ -1,6 +1,7 @@
 package defaults
 
 import (
+	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -83,10 +84,6 @@ func PodSpec(spec *corev1.PodSpec) {
 		container(&c)
 		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
 	}
-	for i := range spec.TopologySpreadConstraints {
-		set(&spec.TopologySpreadConstraints[i].NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor)
-		set(&spec.TopologySpreadConstraints[i].NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore)
-	}
 }
 
 func container(c *corev1.Container) {
@@ -124,21 +121,16 @@ func pullPolicy(image string) corev1.PullPolicy {
 }
 
 // ImageTag returns the tag of an image reference: "latest" if it has neither tag nor digest, and
-// empty if it has only a digest.
+// empty if it has only a digest or is not a reference.
 func ImageTag(image string) string {
-	digest := false
-	for i := 0; i < len(image); i++ {
-		if image[i] == '@' {
-			image, digest = image[:i], true
-			break
-		}
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return ""
 	}
-	for i := len(image) - 1; i >= 0 && image[i] != '/'; i-- {
-		if image[i] == ':' {
-			return image[i+1:]
-		}
+	if tagged, ok := named.(reference.Tagged); ok {
+		return tagged.Tag()
 	}
-	if digest {
+	if _, ok := named.(reference.Digested); ok {
 		return ""
 	}
 	return "latest"

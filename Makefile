@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short images compose-test bench bench-apiserver bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream images compose-test bench bench-apiserver bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -91,6 +91,12 @@ pods-test: ## Churn a thousand pods, and inject every fault at every runtime cal
 
 simulate: ## Simulate the watch fabric under all faults, with SEEDS seeds.
 	go test -count=1 -timeout 1h ./services/apiserver/internal/test/simulation -seeds $(SEEDS)
+
+upstream: SEEDS = 4
+upstream: ## Compare the apiserver with Kubernetes' own code, with SEEDS walks a kind from SEED on; without SEED also save test data.
+	@mkdir -p bin
+	cd test/upstream/apiserver && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream.txt \
+		$(if $(SEED),-seed $(SEED),-vectors $(CURDIR)/services/apiserver/internal/kinds/conformance/testdata)
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5

@@ -1,0 +1,194 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
+)
+
+// UID is the UID of every object in a Case.
+const UID types.UID = "10000000-2000-4000-8000-300000000000"
+
+// User returns the user of every request.
+func User() authn.User {
+	return authn.User{
+		Name: "jane", UID: "u-1", Groups: []string{"developers", "system:authenticated"},
+		Extra: map[string][]string{"example.com/team": {"blue"}},
+	}
+}
+
+// Rules answers cases by the rules of the apiserver's kinds, in the order in which its registry
+// applies them. It is safe for concurrent use.
+type Rules struct {
+	table      *scheme.Table
+	strategies map[schema.GroupVersionKind]*strategy.Strategy
+	columns    *columns.Columns
+}
+
+// New returns the rules of all kinds of a table.
+func New(table *scheme.Table) *Rules {
+	return &Rules{table: table, strategies: strategy.All(), columns: columns.New()}
+}
+
+// Subresources returns the subresources of a kind that have rules for updates.
+func (r *Rules) Subresources(kind *scheme.Kind) []string {
+	var names []string
+	for _, name := range kind.Subresources {
+		if _, ok := r.strategies[kind.GroupVersionKind].Subresources[name]; ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Answer answers a case. An error means that the case is malformed.
+func (r *Rules) Answer(c Case) (Answer, error) {
+	kind := r.table.Kind(c.Kind)
+	if kind == nil {
+		return Answer{}, fmt.Errorf("there is no kind %s", c.Kind)
+	}
+	obj, err := decode(kind, c.Object)
+	if err != nil {
+		return Answer{}, err
+	}
+	switch {
+	case c.Op == OpCreate:
+		return r.create(kind, obj)
+	case c.Op == OpPrint:
+		return r.print(kind, obj), nil
+	}
+	old, err := decode(kind, c.Old)
+	if err != nil {
+		return Answer{}, err
+	}
+	_, subresource, _ := strings.Cut(c.Op, "/")
+	return r.update(kind, subresource, obj, old)
+}
+
+func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
+	s := r.strategies[kind.GroupVersionKind]
+	var answer Answer
+	var warnings []string
+	if s.Warnings != nil {
+		warnings = s.Warnings(obj)
+	}
+	if s.Default != nil {
+		s.Default(obj)
+	}
+	if err := encode(&answer.Defaulted, obj); err != nil {
+		return Answer{}, err
+	}
+	obj.SetUID(UID)
+	obj.SetCreationTimestamp(metav1.NewTime(time.Now()).Rfc3339Copy())
+	obj.SetDeletionTimestamp(nil)
+	obj.SetDeletionGracePeriodSeconds(nil)
+	obj.SetGeneration(0)
+	if s.PrepareForCreate != nil {
+		s.PrepareForCreate(obj)
+	}
+	if s.Author != nil {
+		s.Author(obj, User())
+	}
+	errs := s.Validate(obj)
+	if len(errs) == 0 {
+		errs = validation.SystemMetadata(obj)
+	}
+	if len(errs) > 0 {
+		answer.Errors = ErrorTexts(errs)
+		return answer, nil
+	}
+	if s.CreationWarnings != nil {
+		warnings = append(warnings, s.CreationWarnings(obj)...)
+	}
+	answer.Warnings = Sorted(warnings)
+	return answer, r.stored(&answer, s, obj)
+}
+
+func (r *Rules) update(kind *scheme.Kind, subresource string, obj, old scheme.Object) (Answer, error) {
+	s := r.strategies[kind.GroupVersionKind]
+	rules := s.Update
+	var answer Answer
+	var warnings []string
+	if subresource != "" {
+		rules = s.Subresources[subresource]
+	} else if s.Warnings != nil {
+		warnings = s.Warnings(obj)
+	}
+	if s.Default != nil {
+		s.Default(obj)
+	}
+	if err := encode(&answer.Defaulted, obj); err != nil {
+		return Answer{}, err
+	}
+	obj.SetResourceVersion(old.GetResourceVersion())
+	obj.SetGeneration(old.GetGeneration())
+	if rules.Prepare != nil {
+		rules.Prepare(obj, old)
+	}
+	obj.SetUID(old.GetUID())
+	obj.SetCreationTimestamp(old.GetCreationTimestamp())
+	var errs field.ErrorList
+	errs = append(errs, validation.SystemMetadataUpdate(obj, old)...)
+	if rules.Validate != nil {
+		errs = append(errs, rules.Validate(obj, old)...)
+	}
+	if len(errs) > 0 {
+		answer.Errors = ErrorTexts(errs)
+		return answer, nil
+	}
+	answer.Warnings = Sorted(warnings)
+	return answer, r.stored(&answer, s, obj)
+}
+
+// stored adds the stored form of an accepted object to the answer.
+func (r *Rules) stored(answer *Answer, s *strategy.Strategy, obj scheme.Object) error {
+	if s.Canonicalize != nil {
+		s.Canonicalize(obj)
+	}
+	if s.ToStored != nil {
+		obj = s.FromStored(s.ToStored(obj))
+	}
+	return encode(&answer.Stored, obj)
+}
+
+func (r *Rules) print(kind *scheme.Kind, obj scheme.Object) Answer {
+	table := r.columns.Table(kind.GroupVersionKind, []scheme.Object{obj}, nil, nil)
+	var answer Answer
+	for _, column := range table.ColumnDefinitions {
+		answer.Columns = append(answer.Columns, fmt.Sprintf("%s %s %d", column.Name, column.Type, column.Priority))
+	}
+	for _, cell := range table.Rows[0].Cells {
+		answer.Cells = append(answer.Cells, fmt.Sprint(cell))
+	}
+	return answer
+}
+
+func decode(kind *scheme.Kind, data []byte) (scheme.Object, error) {
+	obj := kind.New()
+	if err := json.Unmarshal(data, obj); err != nil {
+		return nil, fmt.Errorf("decoding a %s: %w", kind.Kind, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
+	return obj, nil
+}
+
+func encode(into *json.RawMessage, obj scheme.Object) error {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return fmt.Errorf("encoding a %T: %w", obj, err)
+	}
+	*into = data
+	return nil
+}

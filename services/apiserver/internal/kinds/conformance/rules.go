@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
@@ -33,7 +34,7 @@ func User() authn.User {
 // applies them. It is safe for concurrent use.
 type Rules struct {
 	table      *scheme.Table
-	strategies map[schema.GroupVersionKind]*strategy.Strategy
+	strategies map[schema.GroupVersionKind]*kinds.Definition
 	columns    *columns.Columns
 }
 
@@ -153,7 +154,7 @@ func (r *Rules) update(kind *scheme.Kind, subresource string, obj, old scheme.Ob
 }
 
 // stored adds the stored form of an accepted object to the answer.
-func (r *Rules) stored(answer *Answer, s *strategy.Strategy, obj scheme.Object) error {
+func (r *Rules) stored(answer *Answer, s *kinds.Definition, obj scheme.Object) error {
 	if s.Canonicalize != nil {
 		s.Canonicalize(obj)
 	}

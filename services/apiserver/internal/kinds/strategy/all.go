@@ -32,7 +32,7 @@ func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*kinds.Definit
 		families = []corev1.IPFamily{corev1.IPv4Protocol}
 	}
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
-	return map[schema.GroupVersionKind]*kinds.Definition{
+	all := map[schema.GroupVersionKind]*kinds.Definition{
 		core.WithKind("ConfigMap"):                                                              configMap(),
 		core.WithKind("Event"):                                                                  coreEvent(),
 		core.WithKind("Namespace"):                                                              namespace(),
@@ -96,4 +96,8 @@ func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*kinds.Definit
 		certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"):                     podCertificateRequest(),
 		apiregistrationv1.SchemeGroupVersion.WithKind("APIService"):                             apiService(),
 	}
+	for _, s := range all {
+		withoutDisabled(s)
+	}
+	return all
 }

@@ -1,0 +1,46 @@
+package strategy
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestDisabledFields checks that fields of disabled features do not get into new objects, do not
+// count as a change, and stay where they are already.
+func TestDisabledFields(t *testing.T) {
+	all := All()
+	with := func() *appsv1.Deployment {
+		d := &appsv1.Deployment{}
+		d.Generation = 1
+		d.Spec.Template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{}
+		d.Spec.Template.Spec.EvictionResponders = make([]corev1.EvictionResponder, 1)
+		return d
+	}
+	s := all[appsv1.SchemeGroupVersion.WithKind("Deployment")]
+	created := with()
+	s.PrepareForCreate(created)
+	if spec := created.Spec.Template.Spec; spec.SchedulingGroup != nil || spec.EvictionResponders != nil {
+		t.Errorf("created with %+v", spec)
+	}
+	updated := with()
+	if s.Update.Prepare(updated, created); updated.Spec.Template.Spec.SchedulingGroup != nil || updated.Generation != created.Generation {
+		t.Errorf("updated to %+v", updated)
+	}
+	kept := with()
+	if s.Update.Prepare(kept, with()); kept.Spec.Template.Spec.SchedulingGroup == nil || kept.Spec.Template.Spec.EvictionResponders == nil {
+		t.Errorf("the update lost fields: %+v", kept)
+	}
+
+	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{Strategy: new(coordinationv1.OldestEmulationVersion), PreferredHolder: new("x")}}
+	old := lease.DeepCopy()
+	l := all[coordinationv1.SchemeGroupVersion.WithKind("Lease")]
+	if l.Update.Prepare(lease, old); lease.Spec.Strategy == nil || lease.Spec.PreferredHolder == nil {
+		t.Errorf("the update lost fields: %+v", lease)
+	}
+	if l.PrepareForCreate(lease); lease.Spec.Strategy != nil || lease.Spec.PreferredHolder != nil {
+		t.Errorf("created with %+v", lease)
+	}
+}

@@ -36,7 +36,7 @@ func sameRole(ref, old rbacv1.RoleRef) field.ErrorList {
 	if ref == old {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, "cannot change roleRef")}
+	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), ref, apivalidation.FieldImmutableErrorMsg)}
 }
 
 func roleRef(ref rbacv1.RoleRef, kinds []string) field.ErrorList {

@@ -72,7 +72,7 @@ func ClusterRoleUpdate(r, old *rbacv1.ClusterRole) field.ErrorList {
 func rule(r *rbacv1.PolicyRule, namespaced bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(r.Verbs) == 0 {
-		errs = append(errs, field.Required(path.Child("verbs"), "verbs must contain at least one value"))
+		errs = append(errs, field.Required(path.Child("verbs"), ""))
 	}
 	if len(r.NonResourceURLs) > 0 {
 		if namespaced {

@@ -28,12 +28,12 @@ func TestRoles(t *testing.T) {
 		"nothing": {
 			name: "r",
 			role: []string{
-				"rules[0].verbs: Required value: verbs must contain at least one value",
+				"rules[0].verbs: Required value",
 				"rules[0].apiGroups: Required value: resource rules must supply at least one api group",
 				"rules[0].resources: Required value: resource rules must supply at least one resource",
 			},
 			cluster: []string{
-				"rules[0].verbs: Required value: verbs must contain at least one value",
+				"rules[0].verbs: Required value",
 				"rules[0].apiGroups: Required value: resource rules must supply at least one api group",
 				"rules[0].resources: Required value: resource rules must supply at least one resource",
 			},
@@ -130,7 +130,7 @@ func TestBindings(t *testing.T) {
 	changed := old.DeepCopy()
 	changed.RoleRef.Name = "edit"
 	old.ResourceVersion, changed.ResourceVersion = "1", "1"
-	want := []string{`roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"}: cannot change roleRef`}
+	want := []string{`roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"}: field is immutable`}
 	errortest.Exactly(t, RoleBindingUpdate(changed, old), want...)
 	oldCluster := &rbacv1.ClusterRoleBinding{ObjectMeta: named("b", ""), RoleRef: role}
 	oldCluster.ResourceVersion = "1"

@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +8,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -18,15 +18,19 @@ import (
 func SystemMetadata(obj metav1.Object) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, path)
-	if typed, ok := obj.(runtime.Object); ok && !slices.Contains(anyFinalizers(), typed.GetObjectKind().GroupVersionKind().Group) {
+	if typed, ok := obj.(runtime.Object); ok && !anyFinalizers(typed.GetObjectKind().GroupVersionKind()) {
 		errs = append(errs, finalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
 	}
 	return errs
 }
 
-// anyFinalizers returns the groups for whose finalizers Kubernetes checks only the form.
-func anyFinalizers() []string {
-	return []string{"admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"}
+// anyFinalizers reports whether Kubernetes checks only the form of the finalizers of a kind.
+func anyFinalizers(kind schema.GroupVersionKind) bool {
+	switch kind.Group {
+	case "admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy":
+		return true
+	}
+	return kind.Group == "" && kind.Kind == "Event"
 }
 
 // finalizers checks that finalizers without a domain are Kubernetes' own.

@@ -30,6 +30,7 @@ func TestFinalizers(t *testing.T) {
 		{"Kubernetes' own", &corev1.ConfigMap{TypeMeta: configMap, ObjectMeta: meta("kubernetes", "orphan")}, ""},
 		{"foreground", &corev1.ConfigMap{TypeMeta: configMap, ObjectMeta: meta("foregroundDeletion")}, ""},
 		{"without a domain", &corev1.ConfigMap{TypeMeta: configMap, ObjectMeta: meta("example.com/mine", "mine")}, unqualified},
+		{"of an event", &corev1.Event{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Event"}, ObjectMeta: meta("mine")}, ""},
 		{"of a kind that takes any", &coordinationv1.Lease{TypeMeta: lease, ObjectMeta: meta("mine")}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -59,9 +59,11 @@ func coreEvent() *kinds.Definition {
 // event is the strategy of events.k8s.io, which presents the core group's events in a newer form.
 func event() *kinds.Definition {
 	s := of[*eventsv1.Event]{
-		Level:               kinds.Full,
-		Validate:            validation.Event,
-		Update:              change[*eventsv1.Event]{Validate: validation.EventUpdate},
+		Level:    kinds.Full,
+		Validate: func(e *eventsv1.Event) field.ErrorList { return validation.Event(eventToCore(e)) },
+		Update: change[*eventsv1.Event]{Validate: func(e, old *eventsv1.Event) field.ErrorList {
+			return validation.EventUpdate(eventToCore(e), eventToCore(old))
+		}},
 		AllowCreateOnUpdate: true,
 		FieldLabels: []string{
 			"regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion",

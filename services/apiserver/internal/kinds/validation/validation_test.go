@@ -6,7 +6,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
@@ -51,11 +50,15 @@ func TestNode(t *testing.T) {
 }
 
 func TestObserved(t *testing.T) {
-	event := &eventsv1.Event{ObjectMeta: meta(), Regarding: corev1.ObjectReference{Namespace: "other"}, Series: &eventsv1.EventSeries{Count: 1}}
-	errortest.Contain(t, Event(event), "regarding.namespace: Invalid value: \"other\": does not match event.namespace", "eventTime: Required value",
+	event := &corev1.Event{ObjectMeta: meta(), InvolvedObject: corev1.ObjectReference{Namespace: "other"}, Series: &corev1.EventSeries{Count: 1}}
+	errortest.Contain(t, Event(event), "involvedObject.namespace: Invalid value: \"other\": does not match event.namespace", "eventTime: Required value", "should be at least 2")
+	event.EventTime, event.InvolvedObject.Namespace, event.Count = metav1.NewMicroTime(time.Unix(1, 0)), "", 1
+	event.Namespace = "work"
+	errortest.Contain(t, Event(event), "involvedObject.namespace: Invalid value: \"\": does not match event.namespace", "count: Invalid value: \"\": needs to be unset",
 		"reportingController: Required value", "reportingInstance: Required value", "action: Required value", "reason: Required value", "should be at least 2")
-	good := &eventsv1.Event{
-		ObjectMeta: meta(), Regarding: corev1.ObjectReference{Namespace: "default"}, EventTime: metav1.NewMicroTime(time.Unix(1, 0)),
+	errortest.Contain(t, EventUpdate(&corev1.Event{ObjectMeta: meta(), Message: "a"}, &corev1.Event{ObjectMeta: meta()}), `message: Invalid value: "a": field is immutable`)
+	good := &corev1.Event{
+		ObjectMeta: meta(), InvolvedObject: corev1.ObjectReference{Namespace: "default"}, EventTime: metav1.NewMicroTime(time.Unix(1, 0)),
 		ReportingController: "c", ReportingInstance: "i", Action: "a", Reason: "r", Type: "Normal",
 	}
 	errortest.Contain(t, Event(good))

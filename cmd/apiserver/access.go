@@ -28,10 +28,10 @@ func accessFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 
 // requestFlags declares kube-apiserver's flags for the limits on requests.
 func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
-	unbounded(set, &cfg.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "maximum number of reading requests in flight; 0 for no limit")
-	unbounded(set, &cfg.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "maximum number of mutating requests in flight; 0 for no limit")
-	cfg.RequestTimeout = apiserver.DefaultRequestTimeout
-	set.Var((*positiveDuration)(&cfg.RequestTimeout), "request-timeout", "timeout of a request, unless it is long-running like watches and logs")
+	unbounded(set, &cfg.Limits.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "maximum number of reading requests in flight; 0 for no limit")
+	unbounded(set, &cfg.Limits.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "maximum number of mutating requests in flight; 0 for no limit")
+	cfg.Limits.RequestTimeout = apiserver.DefaultRequestTimeout
+	set.Var((*positiveDuration)(&cfg.Limits.RequestTimeout), "request-timeout", "timeout of a request, unless it is long-running like watches and logs")
 }
 
 // auditFlags declares kube-apiserver's flags for the audit log.

@@ -48,9 +48,9 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 			continue
 		}
 		auth := cfg.Authentication
-		if auth.NoAnonymous != c.noAnonymous || auth.NoBootstrapTokens != c.noBootstrap || auth.NoTokenExtension != c.noExtension || cfg.MaxReads != c.reads || cfg.MaxWrites != c.writes ||
-			cfg.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
-			t.Errorf("%s: %+v, %d, %d, %v", name, auth, cfg.MaxReads, cfg.MaxWrites, cfg.RequestTimeout)
+		if auth.NoAnonymous != c.noAnonymous || auth.NoBootstrapTokens != c.noBootstrap || auth.NoTokenExtension != c.noExtension || cfg.Limits.MaxReads != c.reads || cfg.Limits.MaxWrites != c.writes ||
+			cfg.Limits.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
+			t.Errorf("%s: %+v, %d, %d, %v", name, auth, cfg.Limits.MaxReads, cfg.Limits.MaxWrites, cfg.Limits.RequestTimeout)
 		}
 	}
 }

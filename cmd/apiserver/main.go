@@ -29,7 +29,7 @@ func command() *cobra.Command {
 		Flags: func(set *pflag.FlagSet) { shared.Bus(set); apiFlags(set, &cfg); kubeconfig.flags(set) },
 		Probe: func() daemon.Probe { return probe(&cfg) },
 		Run: func(ctx context.Context, log *slog.Logger) error {
-			cfg.Bus, cfg.Logger, cfg.Trace = shared.BusConfig(log), log, shared.Trace()
+			cfg.Bus.NATS, cfg.Logger, cfg.Trace = shared.BusConfig(log), log, shared.Trace()
 			cfg.Registerer, cfg.Gatherer, cfg.Version = shared.Metrics(), shared.Metrics(), version
 			server, err := apiserver.New(cfg)
 			if err != nil {

@@ -8,6 +8,11 @@ import (
 // Config configures an apiserver, and the other types parts of it.
 type (
 	Config         = config.Config
+	Serving        = config.Serving
+	Limits         = config.Limits
+	Admission      = config.Admission
+	Etcd           = config.Etcd
+	Bus            = config.Bus
 	Authentication = config.Authentication
 	Audit          = config.Audit
 	LogConfig      = config.Log

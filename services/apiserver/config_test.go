@@ -17,7 +17,7 @@ func TestStartFailsPlainly(t *testing.T) {
 		says string
 	}{
 		"empty":        {apiserver.Config{}, "no etcd server is set"},
-		"bad address":  {apiserver.Config{Listen: "x"}, `"x", is not HOST:PORT`},
+		"bad address":  {apiserver.Config{Serving: apiserver.Serving{Listen: "x"}}, `"x", is not HOST:PORT`},
 		"bad services": {apiserver.Config{ServiceCIDR: "x"}, "range of service addresses"},
 	} {
 		if _, err := apiserver.New(c.cfg); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -29,7 +29,8 @@ func TestStartFailsPlainly(t *testing.T) {
 		t.Fatal(err)
 	}
 	server, err := apiserver.New(apiserver.Config{
-		Listen: "127.0.0.1:0", CertDir: dir, EtcdServers: []string{"http://127.0.0.1:1"}, Bus: bus.Config{URLs: []string{"nats://127.0.0.1:1"}},
+		Serving: apiserver.Serving{Listen: "127.0.0.1:0", CertDir: dir}, Etcd: apiserver.Etcd{Servers: []string{"http://127.0.0.1:1"}},
+		Bus: apiserver.Bus{NATS: bus.Config{URLs: []string{"nats://127.0.0.1:1"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +72,8 @@ func TestBadPolicy(t *testing.T) {
 	} {
 		certs := filepath.Join(t.TempDir(), "certs")
 		server, err := apiserver.New(apiserver.Config{
-			Listen: "127.0.0.1:0", CertDir: certs, EtcdServers: []string{"http://127.0.0.1:1"},
-			Bus: bus.Config{URLs: []string{"nats://127.0.0.1:1"}}, Audit: apiserver.Audit{PolicyFile: path},
+			Serving: apiserver.Serving{Listen: "127.0.0.1:0", CertDir: certs}, Etcd: apiserver.Etcd{Servers: []string{"http://127.0.0.1:1"}},
+			Bus: apiserver.Bus{NATS: bus.Config{URLs: []string{"nats://127.0.0.1:1"}}}, Audit: apiserver.Audit{PolicyFile: path},
 		})
 		if err != nil {
 			t.Errorf("New read the policy: %v", err)

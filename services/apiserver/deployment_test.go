@@ -51,9 +51,9 @@ include %q
 	}
 	s = &harness.Server{T: t, CertDir: in("apiserver"), Etcd: etcd, Bus: bustest.NewServerWith(t, embedded.Config{File: in("nats/nats.conf")})}
 	s.Change = func(cfg *apiserver.Config) {
-		cfg.TLSCertFile, cfg.TLSKeyFile = in("apiserver/tls.crt"), in("apiserver/tls.key")
-		cfg.EtcdCAFile, cfg.EtcdCertFile, cfg.EtcdKeyFile = in("apiserver/etcd-ca.crt"), in("apiserver/etcd-client.crt"), in("apiserver/etcd-client.key")
-		cfg.Bus.CAFile, cfg.Bus.CertFile, cfg.Bus.KeyFile = in("apiserver/ca.crt"), in("apiserver/nats-client.crt"), in("apiserver/nats-client.key")
+		cfg.Serving.TLSCertFile, cfg.Serving.TLSKeyFile = in("apiserver/tls.crt"), in("apiserver/tls.key")
+		cfg.Etcd.CAFile, cfg.Etcd.CertFile, cfg.Etcd.KeyFile = in("apiserver/etcd-ca.crt"), in("apiserver/etcd-client.crt"), in("apiserver/etcd-client.key")
+		cfg.Bus.NATS.CAFile, cfg.Bus.NATS.CertFile, cfg.Bus.NATS.KeyFile = in("apiserver/ca.crt"), in("apiserver/nats-client.crt"), in("apiserver/nats-client.key")
 	}
 	s.Start()
 	return s, dir

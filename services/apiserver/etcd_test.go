@@ -33,7 +33,7 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	main, other := etcdtest.Start(t), etcdtest.Start(t)
 	s := harness.New(t, main.Endpoints())
 	s.Change = func(cfg *apiserver.Config) {
-		cfg.EtcdServersOverrides = []string{"/events#" + other.Endpoints()[0]}
+		cfg.Etcd.ServersOverrides = []string{"/events#" + other.Endpoints()[0]}
 	}
 	s.Start()
 	clients := harness.Typed(t, s.Admin())

@@ -56,7 +56,7 @@ func TestServersWithTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// Start a second apiserver on the same etcd, with the same keys.
 			second := &harness.Server{T: t, CertDir: s.CertDir, Etcd: s.Etcd, Bus: bustest.NewServerWith(t, c.server)}
-			second.Change = func(cfg *apiserver.Config) { cfg.Bus.CAFile = in("ca.crt") }
+			second.Change = func(cfg *apiserver.Config) { cfg.Bus.NATS.CAFile = in("ca.crt") }
 			second.Start()
 			defer second.Stop()
 			known := map[string]bus.Config{"by token": client.BusConfig(s.Service("system:kube-controller-manager"), bus.Config{Name: "controllers"})}

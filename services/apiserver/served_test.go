@@ -92,7 +92,7 @@ func TestServingCertificateFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &harness.Server{T: t, CertDir: f.certDir, Etcd: etcdtest.New(t), Bus: bustest.NewServerWith(t, embedded.Config{Auth: auth})}
-	s.Change = func(cfg *apiserver.Config) { cfg.TLSCertFile, cfg.TLSKeyFile = f.cert, f.key }
+	s.Change = func(cfg *apiserver.Config) { cfg.Serving.TLSCertFile, cfg.Serving.TLSKeyFile = f.cert, f.key }
 	s.Start()
 	cert, key, err := f.authority.Issue(pki.Leaf{Name: "somebody", Groups: []string{"system:masters"}, Use: pki.Client})
 	if err != nil {
@@ -145,8 +145,8 @@ func TestIncompleteFolder(t *testing.T) {
 			}
 			nats := bustest.NewServerWith(t, embedded.Config{Auth: auth})
 			server, err := apiserver.New(apiserver.Config{
-				Listen: "127.0.0.1:0", CertDir: f.certDir, TLSCertFile: f.cert, TLSKeyFile: f.key,
-				EtcdServers: etcdtest.New(t), Bus: nats.Config(), Logger: slog.New(slog.DiscardHandler),
+				Serving: apiserver.Serving{Listen: "127.0.0.1:0", CertDir: f.certDir, TLSCertFile: f.cert, TLSKeyFile: f.key},
+				Etcd:    apiserver.Etcd{Servers: etcdtest.New(t)}, Bus: apiserver.Bus{NATS: nats.Config()}, Logger: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -163,9 +163,9 @@ func TestIncompleteFolder(t *testing.T) {
 }
 
 func TestHalfAServingCertificate(t *testing.T) {
-	for _, cfg := range []apiserver.Config{{TLSCertFile: "x"}, {TLSKeyFile: "x"}} {
-		cfg.Listen, cfg.CertDir, cfg.EtcdServers = "127.0.0.1:0", t.TempDir(), []string{"http://127.0.0.1:1"}
-		cfg.Bus.URLs = []string{"nats://127.0.0.1:1"}
+	for _, cfg := range []apiserver.Config{{Serving: apiserver.Serving{TLSCertFile: "x"}}, {Serving: apiserver.Serving{TLSKeyFile: "x"}}} {
+		cfg.Serving.Listen, cfg.Serving.CertDir, cfg.Etcd.Servers = "127.0.0.1:0", t.TempDir(), []string{"http://127.0.0.1:1"}
+		cfg.Bus.NATS.URLs = []string{"nats://127.0.0.1:1"}
 		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), "--tls-private-key-file") {
 			t.Errorf("%+v: got %v", cfg, err)
 		}

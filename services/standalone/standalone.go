@@ -101,8 +101,8 @@ func (p *Plane) stages(door *door, runtime string) ([]lifecycle.Stage, error) {
 		return nil, fmt.Errorf("creating the embedded NATS: %w", err)
 	}
 	s := services{
-		cfg: cfg, metrics: metric.OfProcess(cfg.Version), trace: trace.NewRecorder(tracedHops), bus: bus.Config{InProcess: nats.InProcess()},
-		certs: certs, server: "https://" + door.server,
+		cfg: cfg, metrics: metric.OfProcess(cfg.Version), trace: trace.NewRecorder(tracedHops),
+		bus: bus.Config{InProcess: nats.InProcess()}, certs: certs, server: "https://" + door.server,
 	}
 	api, err := s.apiserver(door, etcd.endpoint())
 	if err != nil {
@@ -177,8 +177,8 @@ func (s services) config(name, user string, transport client.Transport) (service
 
 func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 	server, err := apiserver.New(apiserver.Config{
-		Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(),
-		CertDir: s.certs, EtcdServers: []string{etcd}, Bus: s.named("apiserver"), ServiceCIDR: s.cfg.ServiceCIDR,
+		Serving: apiserver.Serving{Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs},
+		Etcd:    apiserver.Etcd{Servers: []string{etcd}}, Bus: apiserver.Bus{NATS: s.named("apiserver")}, ServiceCIDR: s.cfg.ServiceCIDR,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
 		Version: s.cfg.Version, Profiling: true,
 	})

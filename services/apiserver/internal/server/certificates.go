@@ -10,12 +10,12 @@ import (
 // measureCertificates registers the metrics of when the server's own certificates expire, and those
 // of the authorities that it trusts.
 func (p *plane) measureCertificates() {
-	serving := p.cfg.TLSCertFile
+	serving := p.cfg.Serving.TLSCertFile
 	if serving == "" {
-		serving, _ = pki.ServingFiles(p.cfg.CertDir)
+		serving, _ = pki.ServingFiles(p.cfg.Serving.CertDir)
 	}
 	metric.Register(p.cfg.Registerer, metric.Certificates(nil,
-		filepath.Join(p.cfg.CertDir, pki.CAFile), serving, p.cfg.Authentication.ClientCAFile,
-		p.cfg.EtcdCAFile, p.cfg.EtcdCertFile, p.cfg.Bus.CAFile, p.cfg.Bus.CertFile,
+		filepath.Join(p.cfg.Serving.CertDir, pki.CAFile), serving, p.cfg.Authentication.ClientCAFile,
+		p.cfg.Etcd.CAFile, p.cfg.Etcd.CertFile, p.cfg.Bus.NATS.CAFile, p.cfg.Bus.NATS.CertFile,
 	))
 }

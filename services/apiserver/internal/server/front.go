@@ -40,7 +40,7 @@ type front struct {
 
 // listen opens the port and creates the HTTPS server. Nothing is served before the gate is opened.
 func (p *plane) listen(ctx context.Context) (err error) {
-	listener := p.cfg.Listener
+	listener := p.cfg.Serving.Listener
 	defer func() {
 		if err != nil && listener != nil {
 			_ = listener.Close()
@@ -50,14 +50,14 @@ func (p *plane) listen(ctx context.Context) (err error) {
 		return err
 	}
 	if listener == nil {
-		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", p.cfg.Listen); err != nil {
-			return fmt.Errorf("listening on %s: %w", p.cfg.Listen, err)
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", p.cfg.Serving.Listen); err != nil {
+			return fmt.Errorf("listening on %s: %w", p.cfg.Serving.Listen, err)
 		}
 	}
 	if p.keys, err = p.keysFor(listener.Addr()); err != nil {
 		return err
 	}
-	p.address = p.cfg.External(listener.Addr())
+	p.address = p.cfg.Serving.External(listener.Addr())
 	p.front = p.newFront(ctx, p.keys, listener)
 	return nil
 }
@@ -66,8 +66,8 @@ func (p *plane) newFront(ctx context.Context, keys *pki.Keys, listener net.Liste
 	// Requests outlive ctx: they may finish.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stall := stallTimeout
-	if p.cfg.RequestTimeout > 0 {
-		stall = min(stall, p.cfg.RequestTimeout)
+	if p.cfg.Limits.RequestTimeout > 0 {
+		stall = min(stall, p.cfg.Limits.RequestTimeout)
 	}
 	return &front{listener: listener, end: end, server: &http.Server{
 		Handler:           p.gate,
@@ -123,12 +123,12 @@ func (p *plane) begin(context.Context) error {
 // is cut short when ctx ends, since nothing can be served after that.
 func (p *plane) finish(ctx context.Context) error {
 	p.gate.Refuse()
-	patience, cancel := context.WithTimeout(ctx, p.cfg.ShutdownWatchGrace+drainTimeout)
+	patience, cancel := context.WithTimeout(ctx, p.cfg.Serving.ShutdownWatchGrace+drainTimeout)
 	defer cancel()
 	shut := make(chan error, 1)
 	// Shutdown at once stops accepting connections and tells clients to leave.
 	go func() { shut <- p.front.server.Shutdown(patience) }()
-	watches := p.gate.EndWatches(patience, p.cfg.ShutdownWatchGrace)
+	watches := p.gate.EndWatches(patience, p.cfg.Serving.ShutdownWatchGrace)
 	p.cfg.Logger.Info("watches have ended", "watches", watches)
 	if err := <-shut; err != nil {
 		p.cfg.Logger.Warn("requests were cut off at shutdown", "err", err)
@@ -138,11 +138,11 @@ func (p *plane) finish(ctx context.Context) error {
 
 // shutdownDelay returns the stage whose end waits until load balancers have noticed the shutdown.
 func (p *plane) shutdownDelay() lifecycle.Stage {
-	if p.cfg.ShutdownDelay == 0 {
+	if p.cfg.Serving.ShutdownDelay == 0 {
 		return lifecycle.Stage{}
 	}
 	return lifecycle.Stage{Name: "shutdown delay", End: func(ctx context.Context) error {
-		timer := time.NewTimer(p.cfg.ShutdownDelay)
+		timer := time.NewTimer(p.cfg.Serving.ShutdownDelay)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -166,7 +166,7 @@ func (p *plane) serveNATS(ctx context.Context) error {
 		}
 	})
 	defer func() { stop(); announced.Wait() }()
-	if err := p.link.Serve(accepting, p.handler, p.cfg.ShutdownDelay+p.cfg.ShutdownWatchGrace+drainTimeout); err != nil {
+	if err := p.link.Serve(accepting, p.handler, p.cfg.Serving.ShutdownDelay+p.cfg.Serving.ShutdownWatchGrace+drainTimeout); err != nil {
 		return err
 	}
 	<-ctx.Done()

@@ -45,8 +45,8 @@ func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error
 	}
 	return filters.New(filters.Config{
 		API: api, Other: other, Authenticator: p.users, Authorizer: p.access.Authorizer(), Answers: answers, Logger: p.cfg.Logger,
-		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.RequestTimeout,
-		Limits: filters.Limits{Reads: p.cfg.MaxReads, Writes: p.cfg.MaxWrites, NoShares: p.cfg.NoShares},
+		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.Limits.RequestTimeout,
+		Limits: filters.Limits{Reads: p.cfg.Limits.MaxReads, Writes: p.cfg.Limits.MaxWrites, NoShares: p.cfg.Limits.NoShares},
 	}), nil
 }
 
@@ -133,7 +133,7 @@ func (p *plane) watching() (end <-chan struct{}, over func()) {
 
 // logs returns what serves the logs of pods.
 func (p *plane) logs(answers *response.Answerer) nodeproxy.Logs {
-	return nodeproxy.Logs{Conn: p.link.Conn, Gate: p.gate, Answers: answers, Pod: func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	pod := func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 		obj, err := p.registry.Resource(scheme.For[*corev1.Pod](p.table)).Get(ctx, namespace, name)
 		if err != nil {
 			return nil, err
@@ -143,7 +143,8 @@ func (p *plane) logs(answers *response.Answerer) nodeproxy.Logs {
 			return nil, errors.New("reading a pod: the registry returned another object")
 		}
 		return pod, nil
-	}}
+	}
+	return nodeproxy.Logs{Conn: p.link.Conn, Gate: p.gate, Answers: answers, Pod: pod}
 }
 
 // observations returns the functions that observe the observed kinds.

@@ -117,7 +117,7 @@ func (p *plane) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.gate.Waits("etcd", "etcd at "+strings.Join(p.cfg.EtcdServers, ", ")+" has not answered yet")
+	p.gate.Waits("etcd", "etcd at "+strings.Join(p.cfg.Etcd.Servers, ", ")+" has not answered yet")
 	if p.store, err = store.Open(ctx, storeConfig); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
-	address, err := p.cfg.Advertised(listening)
+	address, err := p.cfg.Serving.Advertised(listening)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (p *plane) assemble() error {
 		Catalog: p.cfg.Catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
 		ServiceCIDRs: ranges, Advertise: address,
 		Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
-		EnableAdmission: p.cfg.EnableAdmissionPlugins, DisableAdmission: p.cfg.DisableAdmissionPlugins,
+		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
 	})
 	if err != nil {
 		return err
@@ -176,11 +176,11 @@ func (p *plane) assemble() error {
 
 // compaction returns the stage that compacts etcd, unless another program does.
 func (p *plane) compaction() lifecycle.Stage {
-	if p.cfg.EtcdCompactionInterval == 0 {
+	if p.cfg.Etcd.CompactionInterval == 0 {
 		return lifecycle.Stage{}
 	}
 	return lifecycle.Stage{Name: "compaction", Run: func(ctx context.Context) error {
-		return p.store.Compact(ctx, p.cfg.EtcdCompactionInterval)
+		return p.store.Compact(ctx, p.cfg.Etcd.CompactionInterval)
 	}}
 }
 
@@ -222,12 +222,12 @@ func (p *plane) leave(ctx context.Context) error {
 // keysFor reads the certificate directory, and creates the missing files unless another program
 // does.
 func (p *plane) keysFor(listening net.Addr) (*pki.Keys, error) {
-	if p.cfg.ReadsKeys() {
-		return pki.Read(p.cfg.CertDir, p.cfg.TLSCertFile, p.cfg.TLSKeyFile, p.cfg.Logger)
+	if p.cfg.Serving.ReadsKeys() {
+		return pki.Read(p.cfg.Serving.CertDir, p.cfg.Serving.TLSCertFile, p.cfg.Serving.TLSKeyFile, p.cfg.Logger)
 	}
 	hosts, err := p.cfg.ServingHosts(listening)
 	if err != nil {
 		return nil, err
 	}
-	return pki.Open(p.cfg.CertDir, hosts)
+	return pki.Open(p.cfg.Serving.CertDir, hosts)
 }

@@ -90,7 +90,7 @@ func (p *plane) certificates() []report.Certificate {
 		}
 	}
 	all = append(all, serving)
-	all = append(all, report.CertificatesIn("authority", nil, filepath.Join(p.cfg.CertDir, pki.CAFile))...)
-	all = append(all, report.CertificatesIn("client of etcd", nil, p.cfg.EtcdCertFile)...)
-	return append(all, report.CertificatesIn("client of NATS", p.cfg.Bus.Cert, p.cfg.Bus.CertFile)...)
+	all = append(all, report.CertificatesIn("authority", nil, filepath.Join(p.cfg.Serving.CertDir, pki.CAFile))...)
+	all = append(all, report.CertificatesIn("client of etcd", nil, p.cfg.Etcd.CertFile)...)
+	return append(all, report.CertificatesIn("client of NATS", p.cfg.Bus.NATS.Cert, p.cfg.Bus.NATS.CertFile)...)
 }

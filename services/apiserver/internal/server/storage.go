@@ -26,10 +26,10 @@ func builtinKinds(cfg config.Config) (*kinds.Catalog, error) {
 
 // storeConfig returns the configuration of the store.
 func (p *plane) storeConfig() (store.Config, error) {
-	overrides, err := p.cfg.Overrides()
+	overrides, err := p.cfg.Etcd.Overrides()
 	return store.Config{
-		Servers: p.cfg.EtcdServers, CAFile: p.cfg.EtcdCAFile, CertFile: p.cfg.EtcdCertFile, KeyFile: p.cfg.EtcdKeyFile,
-		Prefix: p.cfg.EtcdPrefix, EventTTL: p.cfg.EventTTL, Overrides: overrides,
+		Servers: p.cfg.Etcd.Servers, CAFile: p.cfg.Etcd.CAFile, CertFile: p.cfg.Etcd.CertFile, KeyFile: p.cfg.Etcd.KeyFile,
+		Prefix: p.cfg.Etcd.Prefix, EventTTL: p.cfg.Etcd.EventTTL, Overrides: overrides,
 		Table: p.table, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
 		Defaults: p.cfg.Catalog.Defaults,
 	}, err

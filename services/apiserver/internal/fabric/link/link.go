@@ -66,13 +66,13 @@ type Config struct {
 
 // Link is an apiserver's link to NATS.
 type Link struct {
-	Config
+	cfg     Config
 	conn    atomic.Pointer[bus.Conn] // nil until NATS is reached
 	reached chan struct{}            // closed when NATS is reached
 }
 
 // New returns a link. It connects to nothing.
-func New(cfg Config) *Link { return &Link{Config: cfg, reached: make(chan struct{})} }
+func New(cfg Config) *Link { return &Link{cfg: cfg, reached: make(chan struct{})} }
 
 // Conn returns the connection to NATS; nil until NATS is reached.
 func (l *Link) Conn() *bus.Conn { return l.conn.Load() }
@@ -80,11 +80,11 @@ func (l *Link) Conn() *bus.Conn { return l.conn.Load() }
 // Run connects to NATS, however long that takes, and then publishes and responds there until ctx
 // ends.
 func (l *Link) Run(ctx context.Context) error {
-	keys, err := busKeys(l.Server)
+	keys, err := busKeys(l.cfg.Server)
 	if err != nil {
 		return err
 	}
-	cfg := l.Server.Bus
+	cfg := l.cfg.Server.Bus.NATS
 	if keys != nil && cfg.User == "" && len(cfg.Seed) == 0 {
 		cfg.Seed = keys.UserSeed()
 	}
@@ -98,32 +98,32 @@ func (l *Link) Run(ctx context.Context) error {
 	close(l.reached)
 	l.measureLogs(conn)
 	publisher := publish.New(publish.Config{
-		Parts: parts(l.Server.Log, l.Store, l.Table, conn), Table: l.Table, Feeds: l.Feeds, Bus: conn, Peers: conn,
-		Logger: l.Logger, Registerer: l.Registerer, Trace: l.Trace,
+		Parts: parts(l.cfg.Server.Bus.Log, l.cfg.Store, l.cfg.Table, conn), Table: l.cfg.Table, Feeds: l.cfg.Feeds, Bus: conn, Peers: conn,
+		Logger: l.cfg.Logger, Registerer: l.cfg.Registerer, Trace: l.cfg.Trace,
 	})
 	answers := respond.Config{
-		Storage: l.Store, Feeds: l.Feeds, Table: l.Table, Bus: conn, Logger: l.Logger, Registerer: l.Registerer,
+		Storage: l.cfg.Store, Feeds: l.cfg.Feeds, Table: l.cfg.Table, Bus: conn, Logger: l.cfg.Logger, Registerer: l.cfg.Registerer,
 	}
 	history := replay.Config{
-		Table: l.Table, LogOf: logOf(l.Store, conn), Bus: conn, Logger: l.Logger, Registerer: l.Registerer,
+		Table: l.cfg.Table, LogOf: logOf(l.cfg.Store, conn), Bus: conn, Logger: l.cfg.Logger, Registerer: l.cfg.Registerer,
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	if l.Server.OpenBus {
-		l.Logger.Warn("NATS does not authenticate its clients: any client can read everything and forge watch messages")
+	if l.cfg.Server.Bus.Open {
+		l.cfg.Logger.Warn("NATS does not authenticate its clients: any client can read everything and forge watch messages")
 	} else {
 		decider := l.decider()
 		answers.Authorize, history.Authorize = decider.Authorize, decider.Authorize
-		if l.Audit != nil {
+		if l.cfg.Audit != nil {
 			answers.Audit, history.Audit = decider.Audited, decider.Audited
 		}
 		group.Go(func() error {
 			// Before the roles exist, no client could be admitted with all of its rights.
 			select {
-			case <-l.Access.RolesReady():
+			case <-l.cfg.Access.RolesReady():
 			case <-ctx.Done():
 				return nil
 			}
-			return callout.Serve(ctx, callout.Config{Conn: conn, Keys: keys, Decide: decider.Decide, Logger: l.Logger})
+			return callout.Serve(ctx, callout.Config{Conn: conn, Keys: keys, Decide: decider.Decide, Logger: l.cfg.Logger})
 		})
 	}
 	responder := respond.New(answers)
@@ -135,22 +135,22 @@ func (l *Link) Run(ctx context.Context) error {
 		return responder.Run(ctx)
 	})
 	group.Go(func() error { return replay.New(history).Run(ctx) })
-	group.Go(func() error { return report.Serve(ctx, conn, l.Self) })
-	l.Trace.Tell(func(note trace.Note) {
+	group.Go(func() error { return report.Serve(ctx, conn, l.cfg.Self) })
+	l.cfg.Trace.Tell(func(note trace.Note) {
 		if err := propagate.Tell(ctx, conn, note); err != nil {
-			l.Logger.DebugContext(ctx, "a trace has a gap", "err", err)
+			l.cfg.Logger.DebugContext(ctx, "a trace has a gap", "err", err)
 		}
 	})
-	group.Go(func() error { return propagate.Listen(ctx, conn, l.Trace) })
+	group.Go(func() error { return propagate.Listen(ctx, conn, l.cfg.Trace) })
 	return group.Wait()
 }
 
 // decider returns what decides about the bus' clients.
 func (l *Link) decider() *busauth.Decider {
 	return busauth.New(busauth.Config{
-		Authenticator: l.Users, Authorizer: l.Access.Authorizer(), Roles: l.Access.Roles(), Table: l.Table,
-		Accounts: l.Access.Objects().ServiceAccount, Life: l.Server.BusLife, Logger: l.Logger,
-		Audit: l.Audit, Registerer: l.Registerer,
+		Authenticator: l.cfg.Users, Authorizer: l.cfg.Access.Authorizer(), Roles: l.cfg.Access.Roles(), Table: l.cfg.Table,
+		Accounts: l.cfg.Access.Objects().ServiceAccount, Life: l.cfg.Server.Bus.Life, Logger: l.cfg.Logger,
+		Audit: l.cfg.Audit, Registerer: l.cfg.Registerer,
 	})
 }
 
@@ -163,17 +163,17 @@ func (l *Link) Serve(ctx context.Context, handler http.Handler, patience time.Du
 		return nil
 	}
 	return bushttp.NewServer(bushttp.ServerConfig{
-		Conn: l.conn.Load(), Handler: handler, Drain: patience, Logger: l.Logger, Registerer: l.Registerer,
+		Conn: l.conn.Load(), Handler: handler, Drain: patience, Logger: l.cfg.Logger, Registerer: l.cfg.Registerer,
 	}).Run(ctx)
 }
 
 // busKeys returns the apiservers' keys for NATS, or nil if there are none and none are needed.
 func busKeys(c config.Config) (*callout.Keys, error) {
-	if !c.ReadsKeys() {
-		return pki.OpenBus(c.CertDir)
+	if !c.Serving.ReadsKeys() {
+		return pki.OpenBus(c.Serving.CertDir)
 	}
-	keys, err := pki.ReadBus(c.CertDir)
-	if c.OpenBus && errors.Is(err, fs.ErrNotExist) {
+	keys, err := pki.ReadBus(c.Serving.CertDir)
+	if c.Bus.Open && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return keys, err
@@ -190,12 +190,12 @@ func (l *Link) connect(ctx context.Context, cfg bus.Config) (*bus.Conn, error) {
 			}
 			return nil, err
 		}
-		if l.Server.OpenBus || conn.AuthRequired() {
+		if l.cfg.Server.Bus.Open || conn.AuthRequired() {
 			return conn, nil
 		}
 		conn.Close()
-		l.Logger.Error("NATS admits any client and is not used: have it include this file of the certificate directory, or allow this with --bus-auth=false",
-			"servers", cfg.Servers(), "file", pki.BusConfigFile, "directory", l.Server.CertDir)
+		l.cfg.Logger.Error("NATS admits any client and is not used: have it include this file of the certificate directory, or allow this with --bus-auth=false",
+			"servers", cfg.Servers(), "file", pki.BusConfigFile, "directory", l.cfg.Server.Serving.CertDir)
 		if !backoff.Sleep(ctx, openBusRetry) {
 			return nil, nil
 		}

@@ -59,9 +59,9 @@ func logOf(main *store.Store, conn *bus.Conn) func(kind *scheme.Kind) replay.Log
 // measureLogs registers the metrics of the logs.
 func (l *Link) measureLogs(conn *bus.Conn) {
 	logs := map[string]logstate.Log{}
-	for _, cluster := range l.Store.Clusters() {
-		stream := StreamOf(l.Store, cluster)
+	for _, cluster := range l.cfg.Store.Clusters() {
+		stream := StreamOf(l.cfg.Store, cluster)
 		logs[stream] = conn.ReadLog(stream)
 	}
-	metric.Register(l.Registerer, logstate.New(logs))
+	metric.Register(l.cfg.Registerer, logstate.New(logs))
 }

@@ -16,7 +16,7 @@ import (
 func TestParts(t *testing.T) {
 	t.Parallel()
 	table := scheme.New()
-	cfg := config.Config{EtcdServersOverrides: []string{"/events#" + etcdtest.New(t)[0], "coordination.k8s.io/leases#" + etcdtest.New(t)[0]}}
+	cfg := config.Etcd{ServersOverrides: []string{"/events#" + etcdtest.New(t)[0], "coordination.k8s.io/leases#" + etcdtest.New(t)[0]}}
 	overrides, err := cfg.Overrides()
 	if err != nil {
 		t.Fatal(err)

@@ -38,11 +38,11 @@ func (c Config) ServingHosts(listening net.Addr) ([]string, error) {
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		ranges[0].Addr().Next().String(),
 	}
-	hosts = append(hosts, c.Hosts...)
+	hosts = append(hosts, c.Serving.Hosts...)
 	if name, err := os.Hostname(); err == nil && name != "" {
 		hosts = append(hosts, name)
 	}
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && host != "" {
+	if host, _, err := net.SplitHostPort(c.Serving.Listen); err == nil && host != "" {
 		hosts = append(hosts, host)
 	}
 	address, ok := addrPort(listening)
@@ -64,13 +64,13 @@ func (c Config) ServingHosts(listening net.Addr) ([]string, error) {
 
 // Advertised returns the address at which pods reach a server that listens at the given address. It
 // returns the zero value if they cannot, because the server listens only on loopback.
-func (c Config) Advertised(listening net.Addr) (netip.AddrPort, error) {
+func (s Serving) Advertised(listening net.Addr) (netip.AddrPort, error) {
 	address, ok := addrPort(listening)
-	if c.AdvertiseAddress != "" {
-		given, err := netip.ParseAddr(c.AdvertiseAddress)
+	if s.AdvertiseAddress != "" {
+		given, err := netip.ParseAddr(s.AdvertiseAddress)
 		if err != nil || given.IsUnspecified() || given.IsLoopback() || given.IsMulticast() || given.IsLinkLocalUnicast() {
 			return netip.AddrPort{}, fmt.Errorf("the address by which pods reach the server, %q, is not an IP address that they can reach",
-				c.AdvertiseAddress)
+				s.AdvertiseAddress)
 		}
 		return netip.AddrPortFrom(given.WithZone(""), address.Port()), nil
 	}
@@ -88,8 +88,8 @@ func (c Config) Advertised(listening net.Addr) (netip.AddrPort, error) {
 }
 
 // External returns the address by which clients reach a server that listens at the given address.
-func (c Config) External(listening net.Addr) string {
-	if address, err := c.Advertised(listening); err == nil && address.IsValid() {
+func (s Serving) External(listening net.Addr) string {
+	if address, err := s.Advertised(listening); err == nil && address.IsValid() {
 		return address.String()
 	}
 	return listening.String()

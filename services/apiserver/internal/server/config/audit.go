@@ -9,10 +9,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
-// Kubernetes' defaults for the bounds on requests in flight and for the audit log.
+// Kubernetes' defaults for the audit log.
 const (
-	DefaultMaxReads     = 400
-	DefaultMaxWrites    = 200
 	DefaultAuditMode    = string(audit.ModeBlocking)
 	DefaultAuditSize    = 100
 	DefaultAuditAge     = 366

@@ -14,8 +14,8 @@ import (
 // good returns a configuration that suffices.
 func good() Config {
 	return Config{
-		Listen: "127.0.0.1:6443", CertDir: "/pki", EtcdServers: []string{"http://127.0.0.1:2379"},
-		Bus: bus.Config{URLs: []string{"nats://127.0.0.1:4222"}}, Logger: slog.New(slog.DiscardHandler),
+		Serving: Serving{Listen: "127.0.0.1:6443", CertDir: "/pki"}, Etcd: Etcd{Servers: []string{"http://127.0.0.1:2379"}},
+		Bus: Bus{NATS: bus.Config{URLs: []string{"nats://127.0.0.1:4222"}}}, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -24,40 +24,40 @@ func TestDefaults(t *testing.T) {
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	if c.EtcdPrefix != "/registry" || c.EventTTL != time.Hour || c.ServiceCIDR != "10.96.0.0/12" || c.RequestTimeout != time.Minute ||
-		c.MaxReads != 400 || c.MaxWrites != 200 || c.Audit.Mode != "blocking" || c.Log.Replicas != 1 || c.Window.Events != 8192 ||
+	if c.Etcd.Prefix != "/registry" || c.Etcd.EventTTL != time.Hour || c.ServiceCIDR != "10.96.0.0/12" || c.Limits.RequestTimeout != time.Minute ||
+		c.Limits.MaxReads != 400 || c.Limits.MaxWrites != 200 || c.Audit.Mode != "blocking" || c.Bus.Log.Replicas != 1 || c.Window.Events != 8192 ||
 		!slices.Equal(c.Authentication.Audiences, []string{DefaultIssuer}) {
 		t.Errorf("the defaults are %+v", c)
 	}
-	if c.Registerer == nil || c.Gatherer == nil || c.Bus.Registerer != c.Registerer || c.Bus.Logger != c.Logger {
+	if c.Registerer == nil || c.Gatherer == nil || c.Bus.NATS.Registerer != c.Registerer || c.Bus.NATS.Logger != c.Logger {
 		t.Error("there is no logger, registerer or gatherer")
 	}
 }
 
 func TestFaults(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		`"x", is not HOST:PORT`:                                    func(c *Config) { c.Listen = "x" },
-		"no certificate directory":                                 func(c *Config) { c.CertDir = "" },
-		"--tls-cert-file and --tls-private-key-file":               func(c *Config) { c.TLSKeyFile = "key" },
-		"no etcd server":                                           func(c *Config) { c.EtcdServers = nil },
-		"no NATS server":                                           func(c *Config) { c.Bus.URLs = nil },
-		"--nats-insecure":                                          func(c *Config) { c.Bus.URLs = []string{"nats://elsewhere:4222"} },
-		"parsing an etcd server override":                          func(c *Config) { c.EtcdServersOverrides = []string{"events"} },
-		"the grace period of watches, -1s, must not be negative":   func(c *Config) { c.ShutdownWatchGrace = -time.Second },
-		"is not an IP address that they can reach":                 func(c *Config) { c.AdvertiseAddress = "127.0.0.1" },
-		"the compaction interval of etcd, -1s":                     func(c *Config) { c.EtcdCompactionInterval = -time.Second },
-		"the lifetime of events, -1s":                              func(c *Config) { c.EventTTL = -time.Second },
-		"connections to NATS, 1ms, must be at least 1s":            func(c *Config) { c.BusLife = time.Millisecond },
+		`"x", is not HOST:PORT`:                                    func(c *Config) { c.Serving.Listen = "x" },
+		"no certificate directory":                                 func(c *Config) { c.Serving.CertDir = "" },
+		"--tls-cert-file and --tls-private-key-file":               func(c *Config) { c.Serving.TLSKeyFile = "key" },
+		"no etcd server":                                           func(c *Config) { c.Etcd.Servers = nil },
+		"no NATS server":                                           func(c *Config) { c.Bus.NATS.URLs = nil },
+		"--nats-insecure":                                          func(c *Config) { c.Bus.NATS.URLs = []string{"nats://elsewhere:4222"} },
+		"parsing an etcd server override":                          func(c *Config) { c.Etcd.ServersOverrides = []string{"events"} },
+		"the grace period of watches, -1s, must not be negative":   func(c *Config) { c.Serving.ShutdownWatchGrace = -time.Second },
+		"is not an IP address that they can reach":                 func(c *Config) { c.Serving.AdvertiseAddress = "127.0.0.1" },
+		"the compaction interval of etcd, -1s":                     func(c *Config) { c.Etcd.CompactionInterval = -time.Second },
+		"the lifetime of events, -1s":                              func(c *Config) { c.Etcd.EventTTL = -time.Second },
+		"connections to NATS, 1ms, must be at least 1s":            func(c *Config) { c.Bus.Life = time.Millisecond },
 		"the range of service addresses":                           func(c *Config) { c.ServiceCIDR = "x" },
 		"must be of different IP families":                         func(c *Config) { c.ServiceCIDR = "10.0.0.0/16,10.1.0.0/16" },
 		"must be at most one of each IP family":                    func(c *Config) { c.ServiceCIDR = "10.0.0.0/16,fd00::/112,10.1.0.0/16" },
-		`"Nonsense"`:                                               func(c *Config) { c.EnableAdmissionPlugins = []string{"Nonsense"} },
+		`"Nonsense"`:                                               func(c *Config) { c.Admission.Enable = []string{"Nonsense"} },
 		"invalid audit log mode sometimes":                         func(c *Config) { c.Audit.Mode = "sometimes" },
 		"an issuer of service account tokens is empty":             func(c *Config) { c.Authentication.Issuers = []string{""} },
 		`"a" is set twice`:                                         func(c *Config) { c.Authentication.Issuers = []string{"a", "a"} },
 		"must be between 1 hour and 2^32 seconds":                  func(c *Config) { c.Authentication.MaxTokenLife = time.Minute },
 		"does not begin with a slash":                              func(c *Config) { c.Authentication.AnonymousPaths = []string{"healthz"} },
-		"the log of watch messages has 6 replicas, must be 1 to 5": func(c *Config) { c.Log.Replicas = 6 },
+		"the log of watch messages has 6 replicas, must be 1 to 5": func(c *Config) { c.Bus.Log.Replicas = 6 },
 		"the window has -1 events":                                 func(c *Config) { c.Window.Events = -1 },
 	} {
 		c := good()
@@ -109,12 +109,12 @@ func TestAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := good()
-		c.AdvertiseAddress = test.advertise
-		got, err := c.Advertised(listening)
+		c.Serving.AdvertiseAddress = test.advertise
+		got, err := c.Serving.Advertised(listening)
 		if text := got.String(); err != nil || got.IsValid() && text != test.want || got.IsValid() != (test.want != "") {
 			t.Errorf("%+v: Advertised returns %s, %v", test, got, err)
 		}
-		if got := c.External(listening); test.external != "" && got != test.external {
+		if got := c.Serving.External(listening); test.external != "" && got != test.external {
 			t.Errorf("%+v: External returns %s", test, got)
 		}
 	}
@@ -122,7 +122,7 @@ func TestAddresses(t *testing.T) {
 
 func TestServingHosts(t *testing.T) {
 	c := good()
-	c.Listen, c.Hosts = "192.0.2.1:7", []string{"api.example.com"}
+	c.Serving.Listen, c.Serving.Hosts = "192.0.2.1:7", []string{"api.example.com"}
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func overrun(t *testing.T, change func(*apiserver.Config)) (s *harness.Server, t
 	}
 	s.Change = func(cfg *apiserver.Config) {
 		cfg.Authentication.TokenFile = tokens
-		cfg.MaxReads, cfg.MaxWrites = 40, 40
+		cfg.Limits.MaxReads, cfg.Limits.MaxWrites = 40, 40
 		change(cfg)
 	}
 	s.Start()
@@ -195,7 +195,7 @@ func idles(t *testing.T, s *harness.Server) {
 // TestOneUserDoesNotTakeAllReads: a user who requests much and reads nothing of it keeps no other
 // user from reading, and can read again once the requests time out.
 func TestOneUserDoesNotTakeAllReads(t *testing.T) {
-	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.Limits.RequestTimeout = requestTimeout })
 	h := newHostile(t, s, token, 0)
 	for range 100 {
 		h.open(http.MethodGet, "/openapi/v2", 0)
@@ -215,7 +215,7 @@ func TestOneUserDoesNotTakeAllReads(t *testing.T) {
 // TestOneUserDoesNotTakeAllWrites: a user who sends no bodies keeps no node from renewing its
 // lease.
 func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
-	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.Limits.RequestTimeout = requestTimeout })
 	h := newHostile(t, s, token, 0)
 	for range 100 {
 		h.open(http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 10)
@@ -237,7 +237,7 @@ func TestOneUserDoesNotTakeAllWrites(t *testing.T) {
 // TestConnectionThatTakesNothing: a connection that receives nothing does not learn of the end of
 // its requests; they end nevertheless.
 func TestConnectionThatTakesNothing(t *testing.T) {
-	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	s, token := overrun(t, func(cfg *apiserver.Config) { cfg.Limits.RequestTimeout = requestTimeout })
 	h := newHostile(t, s, token, 1<<31-1)
 	// How many whole responses the buffers of the two sockets take is up to the kernel, and on a slow
 	// machine the first requests end before the last ones begin.
@@ -254,7 +254,7 @@ func TestConnectionThatTakesNothing(t *testing.T) {
 // TestDeadlinesOverNATS: requests that send no body, or whose responses are not read, time out over
 // NATS too.
 func TestDeadlinesOverNATS(t *testing.T) {
-	s, _ := overrun(t, func(cfg *apiserver.Config) { cfg.RequestTimeout = requestTimeout })
+	s, _ := overrun(t, func(cfg *apiserver.Config) { cfg.Limits.RequestTimeout = requestTimeout })
 	carried := s.Carried(t, s.WithToken("bobtoken"))
 	client, err := rest.HTTPClientFor(carried)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	events := etcdtest.New(t)
 	s := harness.StartWith(t, func(cfg *apiserver.Config) {
-		cfg.EtcdServersOverrides = []string{"/events#" + events[0]}
+		cfg.Etcd.ServersOverrides = []string{"/events#" + events[0]}
 	})
 	made := createMap(t, harness.Typed(t, s.Admin()), "needle", strings.Repeat("needle in etcd ", 1000), nil)
 	res, body := s.Exchange(s.Admin(), "GET", snapshot.Path, "", nil)

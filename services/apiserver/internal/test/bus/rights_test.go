@@ -226,7 +226,7 @@ func TestHostileClients(t *testing.T) {
 // its subscription ends with its connection's lifetime.
 func TestWithdrawnRight(t *testing.T) {
 	t.Parallel()
-	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 4 * time.Second })
+	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.Bus.Life = 4 * time.Second })
 	ctx := t.Context()
 	admin := harness.Typed(t, s.Admin())
 	cfg := newAccount(t, s, "reader")
@@ -306,7 +306,7 @@ func TestWithdrawnRight(t *testing.T) {
 // every object.
 func TestRenewalUnderWrites(t *testing.T) {
 	t.Parallel()
-	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.BusLife = 2 * time.Second })
+	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.Bus.Life = 2 * time.Second })
 	config := s.Service("system:kube-controller-manager")
 	api, err := client.New(config, scheme.New())
 	if err != nil {

@@ -100,7 +100,8 @@ func (s *Server) Start() {
 	s.URL = "https://" + listener.Addr().String()
 	metrics := prometheus.NewRegistry()
 	cfg := apiserver.Config{
-		Listener: listener, CertDir: s.CertDir, EtcdServers: s.Etcd, Bus: s.Bus.Config(),
+		Serving: apiserver.Serving{Listener: listener, CertDir: s.CertDir},
+		Etcd:    apiserver.Etcd{Servers: s.Etcd}, Bus: apiserver.Bus{NATS: s.Bus.Config()},
 		Logger:     slog.New(slog.NewTextHandler(s.T.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Registerer: metrics, Gatherer: metrics, Trace: trace.NewRecorder(1000),
 	}

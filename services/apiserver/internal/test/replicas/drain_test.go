@@ -132,7 +132,7 @@ const drainDelay, drainWatches = time.Second, time.Second
 func TestDrainedReplicas(t *testing.T) {
 	t.Parallel()
 	r := startReplicas(t, 2, func(_ int, cfg *apiserver.Config) {
-		cfg.ShutdownDelay, cfg.ShutdownWatchGrace = drainDelay, drainWatches
+		cfg.Serving.ShutdownDelay, cfg.Serving.ShutdownWatchGrace = drainDelay, drainWatches
 	})
 	b := &balancer{t: t}
 	members := []*member{b.add(r.servers[0]), b.add(r.servers[1])}

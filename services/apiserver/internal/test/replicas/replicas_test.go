@@ -59,7 +59,7 @@ func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config
 		}
 		server := &harness.Server{T: t, CertDir: own, Etcd: etcd, Bus: bus}
 		server.Change = func(cfg *apiserver.Config) {
-			cfg.AdvertiseAddress, cfg.Hostname = address(i), fmt.Sprint("apiserver-", i)
+			cfg.Serving.AdvertiseAddress, cfg.Hostname = address(i), fmt.Sprint("apiserver-", i)
 			if change != nil {
 				change(i, cfg)
 			}

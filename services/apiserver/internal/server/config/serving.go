@@ -1,0 +1,100 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/filters"
+)
+
+// DefaultRequestTimeout is the default of Limits.RequestTimeout.
+const DefaultRequestTimeout = filters.DefaultTimeout
+
+// Kubernetes' defaults for the bounds on requests in flight.
+const (
+	DefaultMaxReads  = 400
+	DefaultMaxWrites = 200
+)
+
+// Serving configures how the API is served over HTTPS.
+type Serving struct {
+	// Listen is the address to serve at, host:port. It is not used if Listener is set.
+	Listen string
+	// Listener is served in place of Listen; Run closes it.
+	Listener net.Listener
+	// CertDir is the directory of the certificate authority, the serving certificate, the key that
+	// signs service account tokens, and the tokens of the services. Missing files are created at
+	// the first start and kept.
+	CertDir string
+	// TLSCertFile and TLSKeyFile are PEM files of a serving certificate and its key from elsewhere,
+	// read again when they change; set both or neither. With them CertDir is only read, and holds
+	// what `garboard init` creates for an apiserver: no key of the authority, and no tokens unless
+	// they are wanted.
+	TLSCertFile, TLSKeyFile string
+	// Hosts are further names and addresses by which clients reach the server, for the certificate
+	// in CertDir.
+	Hosts []string
+	// AdvertiseAddress is the IP address by which pods reach this server, an endpoint of the
+	// kubernetes Service. If empty, it is the address of Listen, or this machine's if that is
+	// unspecified. A server that listens only on loopback has none.
+	AdvertiseAddress string
+	// ShutdownDelay is for how long during shutdown requests are still accepted while readiness
+	// fails, so that load balancers notice.
+	ShutdownDelay time.Duration
+	// ShutdownWatchGrace is the time over which the watches are then ended one by one, in random
+	// order; all at once if 0.
+	ShutdownWatchGrace time.Duration
+}
+
+// ReadsKeys reports whether CertDir is filled by another program.
+func (s Serving) ReadsKeys() bool { return s.TLSCertFile != "" }
+
+// complete returns everything that is wrong.
+func (s *Serving) complete() error {
+	var errs []error
+	if s.Listener == nil {
+		if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+			errs = append(errs, fmt.Errorf("the address to listen at, %q, is not HOST:PORT", s.Listen))
+		}
+	}
+	if s.CertDir == "" {
+		errs = append(errs, errors.New("no certificate directory is set"))
+	}
+	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set together"))
+	}
+	if s.ShutdownDelay < 0 || s.ShutdownWatchGrace < 0 {
+		errs = append(errs, fmt.Errorf("the shutdown delay, %v, and the grace period of watches, %v, must not be negative",
+			s.ShutdownDelay, s.ShutdownWatchGrace))
+	}
+	_, err := s.Advertised(nil)
+	return errors.Join(append(errs, err)...)
+}
+
+// Limits bounds the requests.
+type Limits struct {
+	// MaxReads and MaxWrites bound the requests in flight, without long-running ones;
+	// DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
+	MaxReads, MaxWrites int
+	// NoShares lets one user use both bounds up, and reserves nothing for nodes and the plane's
+	// own users. It is for measurements.
+	NoShares bool
+	// RequestTimeout bounds every request that is not long-running; DefaultRequestTimeout if 0, no
+	// bound if negative, which is for measurements.
+	RequestTimeout time.Duration
+}
+
+// complete sets defaults.
+func (l *Limits) complete() {
+	if l.MaxReads == 0 {
+		l.MaxReads = DefaultMaxReads
+	}
+	if l.MaxWrites == 0 {
+		l.MaxWrites = DefaultMaxWrites
+	}
+	if l.RequestTimeout == 0 {
+		l.RequestTimeout = DefaultRequestTimeout
+	}
+}

@@ -89,12 +89,12 @@ func (s *Shell) connect(ctx context.Context) error {
 	if s.api != nil {
 		return nil
 	}
+	table, config := scheme.New(), client.As(s.cfg.API, s.role.Component)
 	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
 	if err != nil {
 		return err
 	}
-	config := client.As(s.cfg.API, s.role.Component)
-	api, end, err := client.Connect(context.WithoutCancel(ctx), config, scheme.New(), s.cfg.Transport, conn, s.cfg.Logger)
+	api, end, err := client.Connect(context.WithoutCancel(ctx), config, table, s.cfg.Transport, conn, s.cfg.Logger)
 	if err != nil {
 		conn.Close()
 		return err

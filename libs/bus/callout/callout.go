@@ -74,6 +74,8 @@ type Config struct {
 	// Decide returns what a client may do. An error refuses the client. Serve logs errors, at most
 	// ten a minute, and does not reveal them to the client. Required.
 	Decide func(ctx context.Context, credentials Credentials) (Grant, error)
+	// Serving is called once NATS knows that its questions are answered here; may be nil.
+	Serving func()
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -108,6 +110,12 @@ func Serve(ctx context.Context, cfg Config) error {
 	}
 	defer func() { <-asked.Done() }()
 	defer asked.Unsubscribe()
+	if cfg.Serving != nil {
+		if err := cfg.Conn.Flush(ctx); err != nil && ctx.Err() == nil {
+			cfg.Logger.Warn("NATS may not know yet that its questions are answered here", "err", err)
+		}
+		cfg.Serving()
+	}
 	ticker := time.NewTicker(remembered)
 	defer ticker.Stop()
 	for {

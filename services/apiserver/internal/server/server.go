@@ -76,6 +76,7 @@ func (s *Server) Run(ctx context.Context) error {
 		lifecycle.Stage{Name: "bootstrap roles", Start: p.createRoles},
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
 		lifecycle.Stage{Name: "upkeep", Run: func(ctx context.Context) error { return p.registry.Run(ctx) }},
+		lifecycle.Stage{Name: "clients of NATS", Start: func(ctx context.Context) error { return p.link.Admit(ctx) }},
 		lifecycle.Stage{Name: "requests over NATS", Run: p.serveNATS},
 		lifecycle.Stage{Name: "requests over HTTPS", Start: p.begin, End: p.finish},
 		p.shutdownDelay(),

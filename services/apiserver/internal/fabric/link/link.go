@@ -43,6 +43,9 @@ const reconnectDelay = 500 * time.Millisecond
 // openBusRetry is how often to retry a NATS that admits any client.
 const openBusRetry = 10 * time.Second
 
+// admitPatience bounds how long the API waits for NATS to admit clients: it is served without NATS.
+const admitPatience = time.Second
+
 // Config configures a Link. Every field but Audit and Trace is required.
 type Config struct {
 	// Server is the apiserver's configuration, complete.
@@ -69,10 +72,13 @@ type Link struct {
 	cfg     Config
 	conn    atomic.Pointer[bus.Conn] // nil until NATS is reached
 	reached chan struct{}            // closed when NATS is reached
+	admits  chan struct{}            // closed when clients are admitted
 }
 
 // New returns a link. It connects to nothing.
-func New(cfg Config) *Link { return &Link{cfg: cfg, reached: make(chan struct{})} }
+func New(cfg Config) *Link {
+	return &Link{cfg: cfg, reached: make(chan struct{}), admits: make(chan struct{})}
+}
 
 // Conn returns the connection to NATS; nil until NATS is reached.
 func (l *Link) Conn() *bus.Conn { return l.conn.Load() }
@@ -110,6 +116,7 @@ func (l *Link) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if l.cfg.Server.Bus.Open {
 		l.cfg.Logger.Warn("NATS does not authenticate its clients: any client can read everything and forge watch messages")
+		close(l.admits)
 	} else {
 		decider := l.decider()
 		answers.Authorize, history.Authorize = decider.Authorize, decider.Authorize
@@ -123,7 +130,9 @@ func (l *Link) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			}
-			return callout.Serve(ctx, callout.Config{Conn: conn, Keys: keys, Decide: decider.Decide, Logger: l.cfg.Logger})
+			return callout.Serve(ctx, callout.Config{
+				Conn: conn, Keys: keys, Decide: decider.Decide, Logger: l.cfg.Logger, Serving: func() { close(l.admits) },
+			})
 		})
 	}
 	responder := respond.New(answers)
@@ -143,6 +152,21 @@ func (l *Link) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return propagate.Listen(ctx, conn, l.cfg.Trace) })
 	return group.Wait()
+}
+
+// Admit waits until NATS admits clients, if NATS was reached. The bootstrap roles must exist. A
+// client that comes too early is refused, and would try again only seconds later.
+func (l *Link) Admit(ctx context.Context) error {
+	if l.Conn() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, admitPatience)
+	defer cancel()
+	select {
+	case <-l.admits:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // decider returns what decides about the bus' clients.

@@ -38,7 +38,7 @@ func kubectlKinds(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `created\n$`, "create", "role", "reader", "--verb=get", "--resource=pods")
 	expect(t, p, "", `created\n$`, "create", "rolebinding", "readers", "--role=reader", "--user=ann", "--serviceaccount=default:bot")
 	expect(t, p, "", `^NAME +ROLE +AGE +USERS +GROUPS +SERVICEACCOUNTS\nreaders +Role/reader +\S+ +ann +default/bot\n$`, "get", "rolebinding", "-o", "wide")
-	expectFailure(t, p, `cannot change roleRef\n$`, "patch", "rolebinding", "readers", "-p", `{"roleRef":{"name":"writer"}}`)
+	expectFailure(t, p, `field is immutable\n$`, "patch", "rolebinding", "readers", "-p", `{"roleRef":{"name":"writer"}}`)
 
 	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
 	expect(t, p, claim, `created\n$`, "create", "-f", "-")

@@ -107,7 +107,7 @@ func wrongObjects() []step {
 		{run: "create -f -", stdin: "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: [{port: 80}, {port: 81}]}\n", code: 1, err: "The Service \"x\" is invalid:\n* spec.ports[0].name: Required value\n* spec.ports[1].name: Required value"},
 		{run: "create -f -", stdin: "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: []}\n", code: 1, err: `The Service "x" is invalid: spec.ports: Required value`},
 		{run: "create -f -", stdin: "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {clusterIP: 1.2.3.4, ports: [{port: 80}]}\n", code: 1, err: `The Service "x" is invalid: spec.clusterIPs: Invalid value: ["1.2.3.4"]: failed to allocate IP 1.2.3.4: …`},
-		{run: "create -f -", stdin: "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}\nrules: [{verbs: [], apiGroups: [''], resources: [pods]}]\n", code: 1, err: `The Role "x" is invalid: rules[0].verbs: Required value: verbs must contain at least one value`},
+		{run: "create -f -", stdin: "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}\nrules: [{verbs: [], apiGroups: [''], resources: [pods]}]\n", code: 1, err: `The Role "x" is invalid: rules[0].verbs: Required value`},
 		{run: "create -f -", stdin: "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}\nrules: [{verbs: [get], nonResourceURLs: [/x]}]\n", code: 1, err: `The Role "x" is invalid: rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs`},
 		{run: "create -f -", stdin: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: x}\nspec: {accessModes: [Sometimes], resources: {}}\n", code: 1, err: "The PersistentVolumeClaim \"x\" is invalid:\n* spec.accessModes: Unsupported value: \"Sometimes\": supported values: \"ReadOnlyMany\", \"ReadWriteMany\", \"ReadWriteOnce\", \"ReadWriteOncePod\"\n* spec.resources[storage]: Required value"},
 		{run: "create -f -", stdin: "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: x}\nspec: {selector: {}, minAvailable: 1, maxUnavailable: 1}\n", code: 1, err: `The PodDisruptionBudget "x" is invalid: spec: Invalid value: …: minAvailable and maxUnavailable cannot be both set`},
@@ -129,7 +129,7 @@ func immutableFields() []step {
 		{run: `patch service fixed -p '{"spec":{"clusterIP":"10.96.99.99"}}'`, code: 1, err: "⋮\n…spec.clusterIPs[0]: Invalid value: [\"10.96.99.99\"]: may not change once set\n⋮"},
 		{run: "create role fixed --verb=get --resource=pods", out: "role.rbac.authorization.k8s.io/fixed created"},
 		{run: "create rolebinding fixed --role=fixed --user=ann", out: "rolebinding.rbac.authorization.k8s.io/fixed created"},
-		{run: `patch rolebinding fixed -p '{"roleRef":{"name":"other"}}'`, code: 1, err: `The RoleBinding "fixed" is invalid: roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"other"}: cannot change roleRef`},
+		{run: `patch rolebinding fixed -p '{"roleRef":{"name":"other"}}'`, code: 1, err: `The RoleBinding "fixed" is invalid: roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"other"}: field is immutable`},
 		{run: `patch namespace {ns} -p '{"metadata":{"uid":"1"}}'`, code: 1, err: `The Namespace "{ns}" is invalid: metadata.uid: Invalid value: "1": field is immutable`},
 		{run: `patch configmap both --type=merge -p '{"metadata":{"creationTimestamp":"2001-01-01T00:00:00Z"}}'`, out: "configmap/both patched (no change)"},
 	}

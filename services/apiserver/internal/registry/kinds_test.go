@@ -89,7 +89,7 @@ func TestPutsOfNewKinds(t *testing.T) {
 		t.Errorf("a PUT of a budget without its resourceVersion: %v", err)
 	}
 	_, err := update(w, "default", "x", "", func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "other" })
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "cannot change roleRef") {
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "field is immutable") {
 		t.Errorf("another role for a binding: %v", err)
 	}
 }

@@ -53,7 +53,8 @@ func (w *waiting) pop() Record {
 func (r *reader) replay(ctx context.Context) error {
 	var kept waiting
 	ask := &watchv1.HistoryAsk{
-		Group: r.Resource.Group, Resource: r.Resource.Resource, Namespace: r.View.Namespace, Name: r.View.Name, Scope: r.View.Scope, After: r.After,
+		Group: r.Resource.Group, Resource: r.Resource.Resource, Namespace: r.View.Namespace, Name: r.View.Name,
+		Scope: r.View.Scope, After: r.After,
 	}
 	if !r.Since.IsZero() {
 		ask.Since = r.Since.UnixNano()

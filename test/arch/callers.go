@@ -16,7 +16,6 @@ var servingOne = map[string]string{
 	"libs/informer/clientgo": "programs outside this module import it, to keep client-go's interfaces",
 	"libs/informer/store":    "programs outside this module import it with the informer, for objects of their own",
 	"libs/pki/deployment":    "a contract: services read the files that an installation writes, and their tests write them with it",
-	"libs/bus/embedded":      "the tests of every user of the bus run it, as standalone does",
 	"libs/informer/persist":  "the node agent will keep its objects with it, to start without the apiserver",
 }
 

@@ -17,15 +17,12 @@ const MaxColumns = 140
 // wideFolders maps folders, including those below them, that may have longer lines to the reason.
 var wideFolders = map[string]string{
 	"services/apiserver":         movesWithTheCatalog,
-	"services/standalone":        movesWithTheShell,
-	"cmd/scheduler":              movesWithTheShell,
 	"libs/informer/fabricsource": "its types move with the fabric's nouns",
 }
 
 // Reasons of exceptions for packages whose content is about to move.
 const (
 	movesWithTheCatalog = "its content moves with the catalog of kinds"
-	movesWithTheShell   = "its content moves with the shell of services"
 )
 
 // checkColumns finds lines that are too long.

@@ -18,7 +18,6 @@ var longFunctions = map[string]string{
 	"libs/scheme storageRows":  isTable,
 	"libs/scheme podRows":      isTable,
 	"services/apiserver/internal/upkeep/bootstraproles forWorkloads": isTable,
-	"services/apiserver complete":                                    movesWithTheShell,
 	"test/containers/images/busybox run":                             "each case is one of the commands of the tests' image",
 }
 

@@ -81,7 +81,8 @@ func List(ctx context.Context, api client.Interface) (tokens []Token, faults []e
 
 // Delete deletes a token.
 func Delete(ctx context.Context, api client.Interface, id string) error {
-	if err := client.Of[*corev1.Secret](api).Delete(ctx, metav1.NamespaceSystem, bootstraputil.BootstrapTokenSecretName(id), metav1.DeleteOptions{}); err != nil {
+	secrets, name := client.Of[*corev1.Secret](api), bootstraputil.BootstrapTokenSecretName(id)
+	if err := secrets.Delete(ctx, metav1.NamespaceSystem, name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("deleting the bootstrap token %q: %w", id, err)
 	}
 	return nil

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
@@ -125,6 +127,30 @@ func TestCaching(t *testing.T) {
 		newAnswerer().Bytes(w, request(""), http.StatusOK, "text/plain", []byte("x"))
 		if got := w.Header().Get("Cache-Control"); got != want || w.Body.String() != "x" {
 			t.Errorf("after %q it is %q, with the body %q", given, got, w.Body)
+		}
+	}
+}
+
+// TestNegotiateCustom checks that objects of a custom kind have no protobuf form, although their
+// metadata has.
+func TestNegotiateCustom(t *testing.T) {
+	partial := metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
+	a := newAnswerer()
+	const js, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
+	for accept, want := range map[string]string{
+		"": js, protobuf + "," + js: js, protobuf: "",
+		protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io": protobuf,
+	} {
+		for stream, negotiate := range map[bool]func(*http.Request, ...schema.GroupVersionKind) (response.Format, error){
+			false: a.NegotiateCustom, true: a.NegotiateCustomStream,
+		} {
+			format, err := negotiate(request(accept), partial)
+			if format.Info.MediaType != want || (err == nil) != (want != "") {
+				t.Errorf("%q, stream %t: got %q, %v, want %q", accept, stream, format.Info.MediaType, err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), protobuf) {
+				t.Errorf("the error offers protobuf: %v", err)
+			}
 		}
 	}
 }

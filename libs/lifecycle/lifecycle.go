@@ -104,7 +104,7 @@ func (l *life) start(ctx, whole context.Context, stage Stage) *running {
 	}
 	l.log.Info("starting a stage", "stage", stage.Name)
 	began := time.Now()
-	defer l.nag("a stage is not ready yet", stage.Name, began)()
+	defer l.nag(notReady, stage.Name, began)()
 	if err := call(ctx, stage.Start); err != nil {
 		l.startFailed(ctx, stage.Name, err)
 		return nil
@@ -158,7 +158,7 @@ var errEnded = errors.New("ended unexpectedly")
 // end ends a stage, and returns when it has ended.
 func (l *life) end(whole context.Context, r *running) {
 	began := time.Now()
-	defer l.nag("a stage has not ended yet", r.stage.Name, began)()
+	defer l.nag(notEnded, r.stage.Name, began)()
 	if err := call(whole, r.stage.End); err != nil && !errors.Is(err, context.Canceled) {
 		l.failed("ending "+r.stage.Name, err)
 	}
@@ -167,8 +167,16 @@ func (l *life) end(whole context.Context, r *running) {
 	l.log.Info("a stage has ended", "stage", r.stage.Name, "took", since(began))
 }
 
+// late is what a stage that takes long has not done.
+type late int
+
+const (
+	notReady late = iota
+	notEnded
+)
+
 // nag logs regularly that a stage takes long, until stop is called.
-func (l *life) nag(text, stage string, began time.Time) (stop func()) {
+func (l *life) nag(what late, stage string, began time.Time) (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -177,7 +185,11 @@ func (l *life) nag(text, stage string, began time.Time) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				l.log.Warn(text, "stage", stage, "took", since(began))
+				if what == notReady {
+					l.log.Warn("a stage is not ready yet", "stage", stage, "took", since(began))
+				} else {
+					l.log.Warn("a stage has not ended yet", "stage", stage, "took", since(began))
+				}
 			case <-over:
 				return
 			}

@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/informer"
@@ -178,7 +176,7 @@ func TestSelection(t *testing.T) {
 		}
 		// The fields are the same for each object of a kind: an absent one would be taken for unknown.
 		if got, want := len(fieldsOf(kind, c.obj)), len(fieldsOf(kind, kind.New())); got != want {
-			t.Errorf("%s has %d fields, and %d when it is empty: %v", kind.Kind, got, want, fields.Set(fieldsOf(kind, c.obj)))
+			t.Errorf("%s has %d fields, and %d when it is empty: %v", kind.Kind, got, want, fieldsOf(kind, c.obj))
 		}
 	}
 }
@@ -224,7 +222,7 @@ func TestMay(t *testing.T) {
 		{"an endless answer", reviewer{code: 201, answer: strings.Repeat(" ", maxReview) + yes}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, req := newAccess("", &c.next, time.Second), asked("/api/v1/namespaces/a/pods?labelSelector=app&fieldSelector=metadata.name%3Dx").WithContext(context.Background())
+			a, req := newAccess("", &c.next, time.Second), asked("/api/v1/namespaces/a/pods?labelSelector=app&fieldSelector=metadata.name%3Dx").WithContext(t.Context())
 			if got := a.may(req, newAdapter(t, "http://x").parse(req)); got != c.want {
 				t.Errorf("got %t", got)
 			}

@@ -104,7 +104,7 @@ func (w *world) handler(reg *registry.Registry) http.Handler {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	answers := response.New(w.table, logger)
 	h, err := rest.New(rest.Config{
 		Table: w.table, Registry: reg, Answers: answers, Logs: logs{}, Tokens: tokens, Fences: w, Logger: logger,

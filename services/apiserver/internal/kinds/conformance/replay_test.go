@@ -46,7 +46,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, kind := range table.Kinds() {
 		for _, op := range []string{OpCreate, OpUpdate, OpPrint} {
-			if !kind.Virtual && asked[kind.GroupVersionKind.String()+" "+op] == 0 {
+			if !kind.Virtual && asked[kind.String()+" "+op] == 0 {
 				t.Errorf("there is no vector to %s a %s: run make upstream", op, kind.Kind)
 			}
 		}

@@ -64,10 +64,10 @@ func (r *Rules) Answer(c Case) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	switch {
-	case c.Op == OpCreate:
+	switch c.Op {
+	case OpCreate:
 		return r.create(kind, obj)
-	case c.Op == OpPrint:
+	case OpPrint:
 		return r.print(kind, obj), nil
 	}
 	old, err := decode(kind, c.Old)

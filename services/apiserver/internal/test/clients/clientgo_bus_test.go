@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -88,7 +89,10 @@ func adapted(s *harness.Server, config *rest.Config) (*rest.Config, *wire) {
 	config.TLSClientConfig, config.Transport = rest.TLSClientConfig{}, base
 	counted := &wire{seen: map[string]int{}}
 	config.Wrap(counted.wrap)
-	adapter, err := clientgo.New(clientgo.Config{REST: config, Conn: s.OnBus("system:kube-controller-manager"), Patience: harness.Patience})
+	adapter, err := clientgo.New(clientgo.Config{
+		REST: config, Conn: s.OnBus("system:kube-controller-manager"), Patience: harness.Patience,
+		Logger: slog.New(slog.NewTextHandler(s.T.Output(), nil)),
+	})
 	if err != nil {
 		s.T.Fatal(err)
 	}

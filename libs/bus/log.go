@@ -78,6 +78,7 @@ type Log struct {
 	next    uint64
 	pending map[uint64]unacknowledged
 	bytes   int
+	closed  bool
 }
 
 type unacknowledged struct {
@@ -177,6 +178,10 @@ func (l *Log) PublishAsync(subject string, data []byte, msgID string, acked func
 		msg.Header = nats.Header{nats.MsgIdHdr: []string{msgID}}
 	}
 	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return fmt.Errorf("publishing at %s: the log %s is closed", subject, l.stream)
+	}
 	tracked := len(l.pending) < MaxUnacknowledged && l.bytes+len(data) <= MaxUnacknowledgedBytes
 	id := l.next
 	if tracked {
@@ -233,6 +238,9 @@ func (l *Log) Close() {
 	l.sub.Unsubscribe()
 	<-l.done
 	<-l.sub.Done()
+	l.mu.Lock()
+	l.closed = true // From here on nobody would call acked.
+	l.mu.Unlock()
 	l.fail(func(unacknowledged) bool { return true })
 }
 

@@ -36,6 +36,9 @@ func TestInstall(t *testing.T) {
 		"no resource":     {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.Resource = "" })}, says: "must be set"},
 		"no prefix":       {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.StoragePrefix = "" })}, says: "must be set"},
 		"no Go type":      {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.Custom = false })}, says: "no Go type"},
+		"two versions":    {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.Version, k.Kind, k.Resource, k.StoragePrefix = "v2", "Gadget", "gadgets", "x" })}, says: "another version"},
+		"same keys":       {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.StoragePrefix = "example.org/gadgets" })}, says: "keys"},
+		"keys within":     {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.StoragePrefix = "pods/x" })}, says: "keys"},
 		"stored nowhere":  {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.Storage.Kind = "Lost" })}, says: "not served"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +111,10 @@ func TestCustomStorage(t *testing.T) {
 	back, err := table.DecodeStorage(kind, data)
 	if err != nil || back.GetName() != "a" || !kind.Holds(back) {
 		t.Fatalf("got %v: %v", back, err)
+	}
+	items := `{"apiVersion":"example.org/v1","kind":"Gadget","metadata":{"name":"a"},"items":[1]}`
+	if found, err := table.DecodeStorage(kind, []byte(items)); err != nil || found.GetName() != "a" {
+		t.Errorf("an object with items: got %v: %v", found, err)
 	}
 	same, err := table.Complete(kind, data, back, func(scheme.Object) {})
 	if err != nil || &same[0] != &data[0] {

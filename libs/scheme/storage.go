@@ -39,11 +39,12 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 // stores some kinds. The result has the storage kind set; its resourceVersion is as stored, that
 // is, empty.
 func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
-	decoder := t.codecs.UniversalDeserializer()
+	decoder, into := t.codecs.UniversalDeserializer(), runtime.Object(nil)
 	if kind.Custom {
-		decoder = unstructured.UnstructuredJSONScheme
+		// Without an object to decode into, one that has a field "items" would be taken for a list.
+		decoder, into = unstructured.UnstructuredJSONScheme, &unstructured.Unstructured{}
 	}
-	obj, gvk, err := decoder.Decode(data, nil, nil)
+	obj, gvk, err := decoder.Decode(data, nil, into)
 	if err != nil {
 		return nil, fmt.Errorf("decoding a stored %s of %d bytes: %w", kind.Storage.Kind, len(data), err)
 	}

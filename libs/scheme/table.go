@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -123,8 +124,8 @@ func New() *Table {
 
 // Install adds kinds, all at once or, on an error, none. The table takes ownership of them. A kind
 // without Storage is stored as itself. It is an error if the table has a kind of the same group,
-// version and kind or resource, if a name is missing, or if a kind is stored as one that is not
-// there.
+// version and kind or resource, if a name is missing, if a kind is stored as one that is not there, or
+// if two stored kinds have one resource or overlapping keys.
 func (t *Table) Install(kinds ...*Kind) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +154,29 @@ func (t *Table) Install(kinds ...*Kind) error {
 			return fmt.Errorf("installing the kind %s: it is stored as %s, which is not served", kind.GroupVersionKind, kind.Storage)
 		}
 	}
+	for _, kind := range kinds {
+		if err := next.separate(kind); err != nil {
+			return err
+		}
+	}
 	t.replace(old, next)
+	return nil
+}
+
+// separate returns an error if another stored kind has a stored kind's resource, or its keys.
+func (i *index) separate(kind *Kind) error {
+	for _, other := range i.kinds {
+		if other == kind || !kind.Stored() || !other.Stored() {
+			continue
+		}
+		if other.GroupResource() == kind.GroupResource() {
+			return fmt.Errorf("installing the kind %s: %s is stored as another version already", kind.GroupVersionKind, kind.GroupResource())
+		}
+		one, two := kind.StoragePrefix+"/", other.StoragePrefix+"/"
+		if strings.HasPrefix(one, two) || strings.HasPrefix(two, one) {
+			return fmt.Errorf("installing the kind %s: its keys, below %s, would be among those of %s", kind.GroupVersionKind, one, other.GroupVersionKind)
+		}
+	}
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // machine holds what is known of one view, and decides what to accept and what to ask. It does no
-// I/O, gets the time from its caller, and is used by one goroutine at a time. The rules I1 to I8
+// I/O, gets the time from its caller, and is used by one goroutine at a time. The rules I1 to I9
 // are those of docs/explanation/fabric.md.
 type machine struct {
 	sink informer.Sink

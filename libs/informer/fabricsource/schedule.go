@@ -371,7 +371,7 @@ func (m *machine) refused(now time.Time) {
 
 // answered ends an ask that had a complete answer; moved reports whether the machine moved on.
 func (m *machine) answered(now time.Time, moved bool) {
-	m.asking = false
+	m.asking, m.unserved = false, false
 	m.unansweredSince, m.refusals = time.Time{}, 0
 	if m.fallback && m.healthySince.IsZero() {
 		m.healthySince = now

@@ -194,6 +194,7 @@ func TestPartsFail(t *testing.T) {
 	if f := Gather(t.Context(), a.config(), ""); f.ReadyCode != http.StatusUnauthorized || f.Status != nil || len(a.asked) != 1 {
 		t.Errorf("a client that is not let in asks for %v", a.asked)
 	}
+	a = newAPI(t) // A request of the former one may still be in progress.
 	a.codes = map[string]int{"/readyz": 500, report.StatusPath: 403, leases: 403, nodes: 500}
 	a.ready = "[-]etcd failed\n" + strings.Repeat("x", 2*maxReady)
 	f := Gather(t.Context(), a.config(), "")
@@ -208,6 +209,7 @@ func TestPartsFail(t *testing.T) {
 	}
 	// A server that accepts requests and never answers.
 	for _, path := range []string{"/readyz", nodes} {
+		a := newAPI(t)
 		a.codes, a.hang = map[string]int{}, map[string]bool{path: true}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		f := Gather(ctx, a.config(), "")

@@ -78,12 +78,12 @@ func (c *Catalog) Install(definitions ...*Definition) error {
 	return nil
 }
 
-// Remove removes a kind, and every kind that is stored as it. What etcd holds of them stays there.
-// It reports whether the catalog had the kind.
+// Remove removes a custom kind, and every kind that is stored as it. What etcd holds of them stays
+// there. It reports whether the catalog had such a kind.
 func (c *Catalog) Remove(gvk schema.GroupVersionKind) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.table.Remove(gvk) {
+	if kind := c.table.Kind(gvk); kind == nil || !kind.Custom || !c.table.Remove(gvk) {
 		return false
 	}
 	known := maps.Clone(*c.known.Load())

@@ -45,6 +45,9 @@ func TestCatalog(t *testing.T) {
 	if !catalog.Remove(added.GroupVersionKind) || catalog.Remove(added.GroupVersionKind) {
 		t.Error("a kind is not removed once")
 	}
+	if catalog.Remove(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}) {
+		t.Error("a built-in kind was removed")
+	}
 	if catalog.Of(added.Kind) != nil || catalog.Find(added.GroupVersionKind) != nil || catalog.FindResource(added.GroupVersionResource()) != nil {
 		t.Error("a removed kind still has a definition")
 	}

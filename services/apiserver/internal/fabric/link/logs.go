@@ -36,7 +36,7 @@ func parts(log config.Log, main *store.Store, table *scheme.Table, conn *bus.Con
 			return found
 		}
 		all = append(all, publish.Part{
-			Name: cluster.Cluster(), Storage: cluster, Holds: holds,
+			Name: cluster.Cluster(), Storage: cluster, Holds: holds, Subjects: subjects,
 			OpenLog: publish.JetStream(conn, StreamOf(main, cluster), subjects, log.MaxAge, log.MaxBytes, log.Replicas),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/garboard/garboard/libs/backoff"
@@ -14,31 +15,33 @@ import (
 // journal is the log, if there is one. It is opened in the background, and again when it is lost.
 // Nothing waits for it: P6.
 type journal struct {
-	open   func(ctx context.Context) (Log, error)
-	logger *slog.Logger
-	lost   chan struct{}
-	first  chan struct{} // closed after the first attempt to open the log
+	open func(ctx context.Context) (Log, error)
+	// subjects returns what the log keeps; nil if that never changes.
+	subjects func() []string
+	logger   *slog.Logger
+	lost     chan struct{}
+	first    chan struct{} // closed after the first attempt to open the log
 
 	mu  sync.Mutex
 	log Log
 }
 
-func newJournal(open func(ctx context.Context) (Log, error), logger *slog.Logger) *journal {
-	j := &journal{open: open, logger: logger, lost: make(chan struct{}, 1), first: make(chan struct{})}
+func newJournal(open func(ctx context.Context) (Log, error), subjects func() []string, logger *slog.Logger) *journal {
+	j := &journal{open: open, subjects: subjects, logger: logger, lost: make(chan struct{}, 1), first: make(chan struct{})}
 	if open == nil {
 		close(j.first)
 	}
 	return j
 }
 
-// run keeps the log open until ctx ends. It opens the log again when kinds were installed.
+// run keeps the log open until ctx ends. It opens the log again when that has to keep other subjects.
 func (j *journal) run(ctx context.Context, table *scheme.Table) error {
 	if j.open == nil {
 		return nil
 	}
 	defer j.set(nil)
 	for tries := 0; ; tries++ {
-		_, changed := table.Follow()
+		kept, lost := j.kept(), false
 		bounded, cancel := context.WithTimeout(ctx, openTimeout)
 		log, err := j.open(bounded)
 		cancel()
@@ -52,18 +55,43 @@ func (j *journal) run(ctx context.Context, table *scheme.Table) error {
 			close(j.first)
 		}
 		if err == nil {
-			select {
-			case <-ctx.Done():
-			case <-changed:
+			if lost = j.awaitLoss(ctx, table, kept); !lost {
 				continue // The log that is open serves until the next one is.
-			case <-j.lost:
-				j.logger.WarnContext(ctx, "the log of watch messages is lost; opening it again")
 			}
 		}
 		if !backoff.Sleep(ctx, reopenPause) {
 			return nil
 		}
-		j.set(nil)
+		if lost {
+			j.set(nil)
+		}
+	}
+}
+
+// kept returns the subjects that the log has to keep now; nil if that never changes.
+func (j *journal) kept() []string {
+	if j.subjects == nil {
+		return nil
+	}
+	return j.subjects()
+}
+
+// awaitLoss waits until the log is lost, or ctx ends. It returns false if the log must be opened
+// again for another reason: it has to keep other subjects.
+func (j *journal) awaitLoss(ctx context.Context, table *scheme.Table, kept []string) bool {
+	for {
+		_, changed := table.Follow()
+		if !slices.Equal(kept, j.kept()) {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return true
+		case <-changed:
+		case <-j.lost:
+			j.logger.WarnContext(ctx, "the log of watch messages is lost; opening it again")
+			return true
+		}
 	}
 }
 

@@ -29,9 +29,12 @@ type Part struct {
 	Storage Storage
 	// Holds reports whether a stored kind belongs to the part. Nil means that all do.
 	Holds func(kind *scheme.Kind) bool
-	// OpenLog opens the log of all messages. It is called again when the log is lost, and when kinds
-	// were installed, which the log must keep too. Nil means no log.
+	// OpenLog opens the log of all messages. It is called again when the log is lost, and when it has
+	// to keep other subjects. Nil means no log.
 	OpenLog func(ctx context.Context) (Log, error)
+	// Subjects returns the subjects that the log keeps, which may change with the kinds. Nil means
+	// that they never change.
+	Subjects func() []string
 }
 
 func (p Part) election() string { return Election(p.Name) }
@@ -129,7 +132,7 @@ func (p *Publisher) lead(ctx context.Context, part Part) error {
 	leader := p.metrics.leader.WithLabelValues(part.election())
 	leader.Set(1)
 	defer leader.Set(0)
-	j := newJournal(part.OpenLog, p.cfg.Logger)
+	j := newJournal(part.OpenLog, part.Subjects, p.cfg.Logger)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return j.run(ctx, p.cfg.Table) })
 	group.Go(func() error {

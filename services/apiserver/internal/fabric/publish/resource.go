@@ -70,12 +70,16 @@ func newResource(p *Publisher, kind *scheme.Kind, j *journal) *resource {
 // run publishes until ctx ends. After a failure it continues with what was not sent.
 func (r *resource) run(ctx context.Context) error {
 	defer r.metrics.forget(r.kind)
-	for {
-		err := r.publish(ctx)
-		if errors.Is(context.Cause(ctx), scheme.ErrRemoved) {
+	var err error
+	defer func() {
+		// The feed may end before the publisher is told, or the other way round.
+		if errors.Is(err, scheme.ErrRemoved) || errors.Is(context.Cause(ctx), scheme.ErrRemoved) {
 			r.sendRemoved(ctx)
-			defer r.metrics.remove(r.kind)
+			r.metrics.remove(r.kind)
 		}
+	}()
+	for {
+		err = r.publish(ctx)
 		if ctx.Err() != nil || errors.Is(err, scheme.ErrRemoved) {
 			return nil
 		}
@@ -359,7 +363,7 @@ func (r *resource) sendRemoved(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removedPatience)
 	defer cancel()
 	data, err := proto.Marshal(&watchv1.Message{
-		History: r.history, Revision: r.sent, Type: watchv1.Type_TYPE_REMOVED,
+		History: r.history, Revision: r.sent, Type: watchv1.Type_TYPE_REMOVED, Cursor: r.unacked.cursor(),
 		Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.kind.Resource,
 	})
 	if err == nil {

@@ -24,7 +24,7 @@ var ErrAhead = errors.New("the log is ahead of the feed")
 // nil log means that there is none. Feeds, the bus and the log must not block it.
 func NewStepper(cfg Config, kind *scheme.Kind, log Log) *Stepper {
 	p := New(cfg)
-	j := newJournal(nil, p.cfg.Logger)
+	j := newJournal(nil, nil, p.cfg.Logger)
 	if log != nil {
 		j.open = func(context.Context) (Log, error) { return log, nil }
 		j.set(log)

@@ -43,7 +43,7 @@ func (p *Publisher) witness(ctx context.Context, part Part) error {
 		return nil
 	}
 	defer log.Close()
-	j := newJournal(nil, p.cfg.Logger) // its open function is nil, so it counts as tried
+	j := newJournal(nil, nil, p.cfg.Logger) // its open function is nil, so it counts as tried
 	j.log = log
 	var group errgroup.Group
 	group.SetLimit(witnesses)

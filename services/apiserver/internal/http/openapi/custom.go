@@ -80,6 +80,13 @@ func customList(ref common.ReferenceCallback, object string) spec.Schema {
 	return s
 }
 
+// customTypes returns the media types that objects of custom kinds, or patches of them, can have.
+func customTypes(all []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(mediaType string) bool {
+		return strings.Contains(mediaType, "protobuf") || strings.Contains(mediaType, "strategic-merge-patch")
+	})
+}
+
 // typeMeta returns the properties by which an object says what it is.
 func typeMeta() map[string]spec.Schema {
 	return map[string]spec.Schema{"apiVersion": *spec.StringProperty(), "kind": *spec.StringProperty()}

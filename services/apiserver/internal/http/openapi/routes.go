@@ -195,6 +195,9 @@ func (b *routesOf) add(method, path, action, operation string, answer, request a
 	case request != nil:
 		r.consumes = mediaTypes
 	}
+	if b.kind.Custom {
+		r.produces, r.consumes = customTypes(r.produces), customTypes(r.consumes)
+	}
 	if request != nil {
 		r.parameters = append(r.parameters, inBody())
 	}

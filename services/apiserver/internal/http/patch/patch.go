@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,10 @@ const maxOperations = 10_000
 // each could double the object.
 const maxCopied = 3 << 20
 
+// bounded guards the library's bound, which is a global variable. It is written only once, so that
+// patchers may be created while others are in use.
+var bounded sync.Once
+
 // Patcher computes patches of the objects that the table knows.
 type Patcher struct{ json runtime.SerializerInfo }
 
@@ -42,11 +47,7 @@ func New(table *scheme.Table) (*Patcher, error) {
 	if !ok {
 		return nil, errors.New("creating a patcher: the table has no codec for JSON")
 	}
-	// The library only has a global variable for its bound. It is written only once, so that
-	// patchers may be created while others are in use.
-	if jsonpatch.AccumulatedCopySizeLimit != maxCopied {
-		jsonpatch.AccumulatedCopySizeLimit = maxCopied
-	}
+	bounded.Do(func() { jsonpatch.AccumulatedCopySizeLimit = maxCopied })
 	return &Patcher{json: info}, nil
 }
 

@@ -3,6 +3,7 @@ package perkind
 
 import (
 	"context"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,34 +11,32 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Run calls run for every kind of a table: at once for those that are served now, later for those that are
-// installed. When a kind is removed, the context of its run is cancelled with the cause
-// scheme.ErrRemoved.
-// A kind that comes back under the same name waits for the end of the run before it. Run returns
-// when ctx has ended or a run has failed, and all runs have returned.
+// Run calls run for every kind of a table: at once for those that are served now, later for those
+// that are installed. When a kind is removed, the context of its run is cancelled with the cause
+// scheme.ErrRemoved. A kind of the same resource that comes later waits for the end of that run. Run
+// returns when ctx has ended or a run has failed, and all runs have returned.
 func Run(ctx context.Context, table *scheme.Table, run func(ctx context.Context, kind *scheme.Kind) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		running, ending := map[*scheme.Kind]*life{}, map[schema.GroupResource]*life{}
+		running, ending := map[*scheme.Kind]*life{}, map[schema.GroupResource][]*life{}
 		for {
 			kinds, changed := table.Follow()
 			for kind, one := range running {
 				if !table.Serves(kind) {
 					one.end(scheme.ErrRemoved)
-					ending[kind.GroupResource()] = one
+					ending[kind.GroupResource()] = append(ending[kind.GroupResource()], one)
 					delete(running, kind)
 				}
 			}
+			forgetEnded(ending)
 			for _, kind := range kinds {
 				if running[kind] == nil {
-					one := newLife(ctx)
-					before := ending[kind.GroupResource()]
-					delete(ending, kind.GroupResource())
+					one, before := newLife(ctx), slices.Clone(ending[kind.GroupResource()])
 					running[kind] = one
 					group.Go(func() error {
 						defer close(one.over)
-						if before != nil {
-							<-before.over
+						for _, former := range before {
+							<-former.over
 						}
 						return run(one.ctx, kind)
 					})
@@ -54,6 +53,23 @@ func Run(ctx context.Context, table *scheme.Table, run func(ctx context.Context,
 		}
 	})
 	return group.Wait()
+}
+
+// forgetEnded drops the lives that are over.
+func forgetEnded(ending map[schema.GroupResource][]*life) {
+	for resource, lives := range ending {
+		lives = slices.DeleteFunc(lives, func(one *life) bool {
+			select {
+			case <-one.over:
+				return true
+			default:
+				return false
+			}
+		})
+		if ending[resource] = lives; len(lives) == 0 {
+			delete(ending, resource)
+		}
+	}
 }
 
 // life is one call of run.

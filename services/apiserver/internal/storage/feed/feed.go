@@ -304,7 +304,9 @@ func (f *Feed) remove() {
 	defer f.mu.Unlock()
 	f.gone = true
 	f.resetLocked(nil, 0, scheme.ErrRemoved)
-	f.metrics.forget(f.kind)
+	if f.cfg.Table.Stored(f.kind.GroupResource()) == nil {
+		f.metrics.forget(f.kind)
+	}
 }
 
 func (f *Feed) removed() bool {

@@ -160,7 +160,7 @@ func (f *Feeds) Ready(ctx context.Context) error {
 		if !kind.Stored() {
 			continue
 		}
-		if err := f.Of(kind).WaitFor(ctx, 0); err != nil {
+		if err := f.Of(kind).WaitFor(ctx, 0); err != nil && !errors.Is(err, scheme.ErrRemoved) {
 			return fmt.Errorf("the watch cache of %s is not ready: %w", kind.GroupResource(), err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -43,6 +44,10 @@ func (e *epoch) next(seen <-chan struct{}) {
 // and a new history begins: H2.
 func (f *Feed) check(ctx context.Context, epoch <-chan struct{}) error {
 	f.mu.Lock()
+	if f.state == nil { // Its kind was removed.
+		f.mu.Unlock()
+		return scheme.ErrRemoved
+	}
 	through, history := f.state.through, f.state.history
 	seen := witnesses(f.state.window)
 	f.mu.Unlock()

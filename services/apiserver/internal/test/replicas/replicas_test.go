@@ -19,9 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/embedded"
-	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver"
-	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
@@ -43,10 +41,6 @@ func startReplicas(t *testing.T, n int, change func(i int, cfg *apiserver.Config
 	}
 	// An administrator who deploys several creates their certificates before.
 	if _, err := apiserver.BusTLS(certDir, "127.0.0.1"); err != nil {
-		t.Fatal(err)
-	}
-	// The library's bound for JSON patches is set per process, by whichever apiserver starts first.
-	if _, err := patch.New(scheme.New()); err != nil {
 		t.Fatal(err)
 	}
 	etcd, bus := etcdtest.New(t), bustest.NewServerWith(t, embedded.Config{Auth: auth})

@@ -89,8 +89,11 @@ func adapted(s *harness.Server, config *rest.Config) (*rest.Config, *wire) {
 	config.TLSClientConfig, config.Transport = rest.TLSClientConfig{}, base
 	counted := &wire{seen: map[string]int{}}
 	config.Wrap(counted.wrap)
+	conn := s.OnBus("system:kube-controller-manager")
+	// Until NATS knows the client, lists and watches would go over HTTP.
+	harness.Eventually(s.T, "NATS knows the client", conn.Connected)
 	adapter, err := clientgo.New(clientgo.Config{
-		REST: config, Conn: s.OnBus("system:kube-controller-manager"), Patience: harness.Patience,
+		REST: config, Conn: conn, Patience: harness.Patience,
 		Logger: slog.New(slog.NewTextHandler(s.T.Output(), nil)),
 	})
 	if err != nil {

@@ -186,7 +186,7 @@ Events:            <none>
 		{run: "describe csidriver {ns}.example.com", out: plainly("", "CSIDriver", "storage.k8s.io/v1")},
 		{run: "get csinode {ns}-node", out: "NAME DRIVERS AGE\n{ns}-node 1 …"},
 		{run: "describe csinode {ns}-node", out: "Name: {ns}-node\nLabels: <none>\nAnnotations: <none>\nCreationTimestamp: …\nSpec:\n  Drivers:\n    {ns}.example.com:\n      Node ID: instance-1\nEvents: <none>"},
-		{run: "get csistoragecapacities", out: "NAME STORAGECLASSNAME CAPACITY\ncapacity {ns}-class 1Gi"},
+		{run: "get csistoragecapacities", out: "NAME CREATED AT\ncapacity 20…Z"},
 		{run: "describe csistoragecapacity capacity", out: plainly("{ns}", "CSIStorageCapacity", "storage.k8s.io/v1")},
 		{run: "get volumeattachment {ns}-attachment", out: "NAME ATTACHER PV NODE ATTACHED AGE\n{ns}-attachment {ns}.example.com {ns}-volume node-1 false …"},
 		{run: "describe volumeattachment {ns}-attachment", out: plainly("", "VolumeAttachment", "storage.k8s.io/v1")},

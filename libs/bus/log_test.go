@@ -328,3 +328,13 @@ func TestLogOnThreeServers(t *testing.T) {
 		t.Errorf("the log holds %q, want %q", got, want)
 	}
 }
+
+// TestClosedLog checks that a closed log refuses messages, since it could never acknowledge them.
+func TestClosedLog(t *testing.T) {
+	log := openLog(t, bustest.New(t))
+	log.Close()
+	err := log.PublishAsync(bus.ProgressSubject("", "pods"), []byte("x"), "", func(error) { t.Error("the message was acknowledged") })
+	if err == nil || log.Unacknowledged() != 0 {
+		t.Errorf("a closed log took a message: %v, %d wait", err, log.Unacknowledged())
+	}
+}

@@ -39,6 +39,8 @@ type Containers struct {
 	// exited is closed when process has ended, with exit as its error.
 	exited chan struct{}
 	exit   error
+	// orphaned holds the command lines of the shims that ran when containerd was killed.
+	orphaned map[string]bool
 }
 
 // Start builds the images and starts a registry and a containerd, which end with the test. It calls
@@ -55,7 +57,7 @@ func Start(t testing.TB) *Containers {
 	if err != nil {
 		t.Fatalf("creating the folder of the containers: %v", err)
 	}
-	c := &Containers{dir: dir, registry: newRegistry()}
+	c := &Containers{dir: dir, registry: newRegistry(), orphaned: make(map[string]bool)}
 	t.Cleanup(func() { c.stop(t) })
 	if err := c.start(ctx, t); err != nil {
 		t.Fatalf("starting containerd: %v\n%s", err, c.log())
@@ -130,6 +132,9 @@ func (c *Containers) Kill(t testing.TB) {
 	}
 	<-c.exited
 	c.process = nil
+	for _, command := range c.shims() {
+		c.orphaned[command] = true
+	}
 }
 
 // Restart starts containerd again after Kill.

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -35,33 +36,40 @@ func TestLeft(t *testing.T) {
 				_ = input.Close()
 				_ = shim.Wait() // "read" ends with an error
 			})
-			for deadline := time.Now().Add(time.Minute); ; {
-				if len(containers.shims()) == 1 {
-					break
+			poll(t, func() string {
+				if len(containers.shims()) != 1 {
+					return "the process does not look like a shim"
 				}
-				if time.Now().After(deadline) {
-					t.Fatal("the process never looked like a shim")
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+				return ""
+			})
 			if c.orphaned {
 				for _, command := range containers.shims() {
 					containers.orphaned[command] = true
 				}
 			}
-			for deadline := time.Now().Add(time.Minute); ; {
+			poll(t, func() string {
 				left, err := containers.Left()
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || len(left) != c.left {
+					return fmt.Sprintf("%d processes are left, want %d: %q, error %v", len(left), c.left, left, err)
 				}
-				if len(left) == c.left {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("%d processes are left, want %d: %q", len(left), c.left, left)
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+				return ""
+			})
 		})
+	}
+}
+
+// poll calls check until it returns an empty text, and fails the test if that takes a minute.
+func poll(t *testing.T, check func() string) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-ticker.C {
+		wrong := check()
+		if wrong == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(wrong)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/test/chaos/plane"
 )
@@ -83,7 +84,7 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	defer conn.Close()
 	got := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{})}
 	// Unlimited, so that no message is lost: at times the server is faster than this process.
-	if _, err := conn.Subscribe(ctx, bus.ResourceSubject("", "pods"), got.add, bus.Pending(-1, -1)); err != nil {
+	if _, err := conn.Subscribe(ctx, subject.Resource("", "pods"), got.add, bus.Pending(-1, -1)); err != nil {
 		return err
 	}
 	if err := w.fill(ctx, changedPods, changedPods); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/garboard/garboard/bench/sample"
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
 	"github.com/garboard/garboard/libs/trace"
@@ -117,7 +118,7 @@ func (p *fullPath) measure(ctx context.Context, to map[string][]time.Duration) (
 // measureHops writes directly to etcd, and adds the times of each hop. It needs a second
 // subscriber, which takes some time, too.
 func (p *fullPath) measureHops(ctx context.Context, to map[string][]time.Duration) error {
-	sub, err := p.conns[0].Subscribe(ctx, bus.ResourceSubject("", "pods"), func(m bus.Message) {
+	sub, err := p.conns[0].Subscribe(ctx, subject.Resource("", "pods"), func(m bus.Message) {
 		var message watchv1.Message
 		if err := proto.Unmarshal(m.Data, &message); err == nil && message.GetType() == watchv1.Type_TYPE_PUT {
 			p.arrived.note(message.GetRevision())

@@ -15,12 +15,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
-)
 
-// inboxRoot is the prefix of every reply subject. Responders answer nowhere else, so that no client
-// can make them publish at a subject of its choice.
-const inboxRoot = "_INBOX."
+	"github.com/garboard/garboard/libs/bus/subject"
+)
 
 // Delays between two attempts at the list of servers.
 const (
@@ -113,7 +110,7 @@ func Dial(cfg Config) (*Conn, error) {
 	c := &Conn{
 		name:          cfg.Name,
 		servers:       cfg.Servers(),
-		inbox:         inboxRoot + id.inbox,
+		inbox:         subject.Inbox(id.inbox),
 		self:          id,
 		logger:        logger,
 		metrics:       newMetrics(cfg.Registerer, cfg.Name),
@@ -336,20 +333,6 @@ func (c *Conn) OnReconnect(callback func()) (cancel func()) {
 		defer c.mu.Unlock()
 		delete(c.reconnected, id)
 	}
-}
-
-// NewInbox returns a subject for answers to this connection that no other client has.
-func (c *Conn) NewInbox() string { return c.inbox + "." + nuid.Next() }
-
-// IsInbox reports whether subject is an inbox. A responder must answer at no other subject, since
-// it has rights that the client lacks.
-func IsInbox(subject string) bool {
-	rest, ok := strings.CutPrefix(subject, inboxRoot)
-	if !ok || strings.ContainsAny(rest, "*> \t\r\n") {
-		return false
-	}
-	tokens := strings.Split(rest, ".")
-	return len(tokens) >= 2 && !slices.Contains(tokens, "")
 }
 
 // wrap adds context to a NATS client error and maps it to the errors of this package.

@@ -14,6 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 const patience = time.Minute
@@ -202,7 +203,7 @@ func TestRequest(t *testing.T) {
 func TestNoResponders(t *testing.T) {
 	c := bustest.New(t)
 	inbox, got := c.NewInbox(), make(chan bus.Message, 1)
-	if !bus.IsInbox(inbox) {
+	if !subject.IsInbox(inbox) {
 		t.Errorf("%s is not an inbox", inbox)
 	}
 	if _, err := c.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m }); err != nil {

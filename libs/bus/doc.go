@@ -1,6 +1,7 @@
 // Package bus is the control plane's messaging layer. It provides a connection to NATS that
-// reconnects forever, the grammar of its subjects, publish and subscribe, the log of watch messages
-// in JetStream, and streamed responses. It is the only package that knows NATS.
+// reconnects forever, publish and subscribe, the log of watch messages in JetStream, and streamed
+// responses. Package subject is the grammar of its subjects. No package outside this folder knows
+// NATS.
 //
 // NATS is a transport, never a source of truth. Nothing here promises that a message arrives. A
 // subscriber that needs every message detects a gap itself, as package fabricsource does, or fails

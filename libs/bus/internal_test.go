@@ -125,7 +125,7 @@ func TestReaderNoticesABadWriter(t *testing.T) {
 func badWriter(t *testing.T, w, r *Conn, frames []frame) (opened bool, got string, err error) {
 	t.Helper()
 	sub, err := w.Subscribe(t.Context(), "svc", func(m Message) {
-		_ = w.PublishRequest(t.Context(), m.Reply, inboxFor(w.inbox, m.Reply, "control"), frame{kind: frameAccept}.encode())
+		_ = w.PublishRequest(t.Context(), m.Reply, w.InboxFor(m.Reply), frame{kind: frameAccept}.encode())
 		for _, f := range frames {
 			_ = w.Publish(t.Context(), m.Reply, f.encode())
 		}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 func openLog(t *testing.T, c *bus.Conn) *bus.Log {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	log, err := c.OpenLog(ctx, bus.LogConfig{Stream: "LOG", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: time.Hour, MaxBytes: 64 << 20})
+	log, err := c.OpenLog(ctx, bus.LogConfig{Stream: "LOG", Subjects: []string{subject.AllWatch()}, MaxAge: time.Hour, MaxBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,27 +58,27 @@ func TestLog(t *testing.T) {
 	c := server.Connect()
 	log := openLog(t, c)
 	ctx := patiently(t)
-	if _, err := log.Last(ctx, bus.AllWatchSubjects()); !errors.Is(err, bus.ErrNone) {
+	if _, err := log.Last(ctx, subject.AllWatch()); !errors.Is(err, bus.ErrNone) {
 		t.Fatalf("the last message of an empty log: %v", err)
 	}
 	acked := make(chan error, 100)
 	publish := func(name, id string) {
 		t.Helper()
-		store(t, log, bus.WatchSubject("", "pods", "~", "default", name), []byte(name), id)
+		store(t, log, subject.Watch("", "pods", "~", "default", name), []byte(name), id)
 	}
 	for i := range 10 {
 		publish(fmt.Sprint("p", i), fmt.Sprint("id", i))
 	}
 	publish("p3", "id3") // A repeated message is acknowledged, and not stored again.
-	last, err := log.Last(ctx, bus.ResourceSubject("", "pods"))
+	last, err := log.Last(ctx, subject.Resource("", "pods"))
 	if err != nil || string(last.Data) != "p9" {
 		t.Errorf("the last message is %q, %v; want p9", last.Data, err)
 	}
-	last, err = log.Last(ctx, bus.WatchSubject("", "pods", "~", "default", "p4"))
+	last, err = log.Last(ctx, subject.Watch("", "pods", "~", "default", "p4"))
 	if err != nil || string(last.Data) != "p4" {
 		t.Errorf("the last message of p4 is %q, %v", last.Data, err)
 	}
-	if _, err := log.Last(ctx, bus.ResourceSubject("", "nodes")); !errors.Is(err, bus.ErrNone) {
+	if _, err := log.Last(ctx, subject.Resource("", "nodes")); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("the last message of a resource without any: %v", err)
 	}
 	if err := log.PublishAsync("nobody.keeps.this", nil, "", func(err error) { acked <- err }); err != nil {
@@ -95,12 +96,12 @@ func TestLog(t *testing.T) {
 	server.Start()
 	d := server.Connect()
 	ctx = patiently(t)
-	again, err := d.OpenLog(ctx, bus.LogConfig{Stream: "LOG", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: 2 * time.Hour, MaxBytes: 32 << 20})
+	again, err := d.OpenLog(ctx, bus.LogConfig{Stream: "LOG", Subjects: []string{subject.AllWatch()}, MaxAge: 2 * time.Hour, MaxBytes: 32 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if last, err := again.Last(ctx, bus.AllWatchSubjects()); err != nil || string(last.Data) != "p9" {
+	if last, err := again.Last(ctx, subject.AllWatch()); err != nil || string(last.Data) != "p9" {
 		t.Errorf("after a restart the last message is %q, %v; want p9", last.Data, err)
 	}
 }
@@ -114,7 +115,7 @@ func TestLogWithoutServer(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	var err error
 	for sent := 0; err == nil && time.Now().Before(deadline); sent++ {
-		err = log.PublishAsync(bus.ProgressSubject("", "pods"), []byte("x"), "", func(err error) {
+		err = log.PublishAsync(subject.Progress("", "pods"), []byte("x"), "", func(err error) {
 			select {
 			case acked <- err:
 			default:
@@ -165,7 +166,7 @@ func TestLogIsBounded(t *testing.T) {
 // configuration, and no others.
 func TestLogSupersedes(t *testing.T) {
 	c, ctx := bustest.New(t), patiently(t)
-	pods, nodes := bus.ResourceSubject("", "pods"), bus.ResourceSubject("", "nodes")
+	pods, nodes := subject.Resource("", "pods"), subject.Resource("", "nodes")
 	for stream, subject := range map[string]string{"WATCH": pods, "WATCH_NODES": nodes} {
 		log, err := c.OpenLog(ctx, bus.LogConfig{Stream: stream, Subjects: []string{subject}})
 		if err != nil {
@@ -173,7 +174,7 @@ func TestLogSupersedes(t *testing.T) {
 		}
 		log.Close()
 	}
-	all := bus.LogConfig{Stream: "WATCH", Subjects: []string{bus.AllWatchSubjects()}}
+	all := bus.LogConfig{Stream: "WATCH", Subjects: []string{subject.AllWatch()}}
 	if log, err := c.OpenLog(ctx, all); err == nil {
 		log.Close()
 		t.Fatal("two logs store the same subject")
@@ -197,7 +198,7 @@ func TestLogSupersedes(t *testing.T) {
 func TestReadLog(t *testing.T) {
 	c, ctx := bustest.New(t), patiently(t)
 	reader := c.ReadLog("LOG")
-	pods := bus.ResourceSubject("", "pods")
+	pods := subject.Resource("", "pods")
 	if _, err := reader.Span(ctx); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("the span of a missing log: %v", err)
 	}
@@ -220,7 +221,7 @@ func TestReadLog(t *testing.T) {
 		if i == 2 {
 			data = large
 		}
-		store(t, log, bus.WatchSubject("", resource, "~", "", "x"), data, fmt.Sprint("id", i))
+		store(t, log, subject.Watch("", resource, "~", "", "x"), data, fmt.Sprint("id", i))
 	}
 	if state, err := reader.State(ctx); err != nil || state.Messages != 4 || state.Bytes < 1000<<10 || state.Oldest.IsZero() {
 		t.Errorf("the state is %+v, %v", state, err)
@@ -257,7 +258,7 @@ func TestLogOnThreeServers(t *testing.T) {
 	t.Parallel()
 	servers := bustest.NewCluster(t, 3)
 	c := servers[0].Connect()
-	cfg := bus.LogConfig{Stream: "LOG", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: time.Hour, Replicas: 1}
+	cfg := bus.LogConfig{Stream: "LOG", Subjects: []string{subject.AllWatch()}, MaxAge: time.Hour, Replicas: 1}
 	open := func() *bus.Log {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; {
@@ -278,13 +279,13 @@ func TestLogOnThreeServers(t *testing.T) {
 	cfg.Replicas = 3 // existing messages are replicated too
 	log := open()
 	defer log.Close()
-	subject := bus.WatchSubject("", "pods", "~", "default", "x")
+	at := subject.Watch("", "pods", "~", "default", "x")
 	publish := func(data string) {
 		t.Helper()
 		acked := make(chan error, 1)
 		// Retry what is not acknowledged in 10 s; electing a leader takes up to 9 s.
 		for deadline := time.Now().Add(3 * patience); ; {
-			err := log.PublishAsync(subject, []byte(data), "id-"+data, func(err error) { acked <- err })
+			err := log.PublishAsync(at, []byte(data), "id-"+data, func(err error) { acked <- err })
 			if err == nil {
 				err = receive(t, acked, "an acknowledgement")
 			}
@@ -309,7 +310,7 @@ func TestLogOnThreeServers(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for from := uint64(1); ; {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		m, err := reader.Next(ctx, bus.AllWatchSubjects(), from)
+		m, err := reader.Next(ctx, subject.AllWatch(), from)
 		cancel()
 		if errors.Is(err, bus.ErrNone) {
 			break
@@ -333,7 +334,7 @@ func TestLogOnThreeServers(t *testing.T) {
 func TestClosedLog(t *testing.T) {
 	log := openLog(t, bustest.New(t))
 	log.Close()
-	err := log.PublishAsync(bus.ProgressSubject("", "pods"), []byte("x"), "", func(error) { t.Error("the message was acknowledged") })
+	err := log.PublishAsync(subject.Progress("", "pods"), []byte("x"), "", func(error) { t.Error("the message was acknowledged") })
 	if err == nil || log.Unacknowledged() != 0 {
 		t.Errorf("a closed log took a message: %v, %d wait", err, log.Unacknowledged())
 	}

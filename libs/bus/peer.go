@@ -1,27 +1,31 @@
 package bus
 
 import (
-	"strings"
+	"github.com/nats-io/nuid"
+
+	"github.com/garboard/garboard/libs/bus/subject"
 )
+
+// NewInbox returns a subject for answers to this connection that no other client has.
+func (c *Conn) NewInbox() string { return c.inbox + "." + nuid.Next() }
+
+// InboxFor is NewInbox for answers from one peer: only the apiservers may publish there, and the
+// owner of the inbox at, or the agent of the node whose subject at is.
+func (c *Conn) InboxFor(at string) string { return subject.InboxFor(c.inbox, at, nuid.Next()) }
+
+// MayAnswer reports whether at is an inbox that another connection created by InboxFor for answers
+// from this one.
+func (c *Conn) MayAnswer(at string) bool { return subject.IsInboxFor(at, c.inbox) }
 
 // PeerInbox returns an inbox of this connection at which only the apiservers and the owner of inbox
 // may publish. It lies below unique, one token, and ends with last, one token.
 func (c *Conn) PeerInbox(inbox, unique, last string) string {
-	return inboxFor(c.inbox, inbox, unique) + "." + last
+	return subject.InboxFor(c.inbox, inbox, unique) + "." + last
 }
 
 // PeerInboxes returns the subject pattern of the inboxes that PeerInbox returns for unique, for all
 // peers.
-func (c *Conn) PeerInboxes(unique string) string {
-	return c.inbox + "." + from + ".*." + unique + ".*"
-}
-
-// MaySpeak reports whether subject is an inbox that a connection created for this client by
-// PeerInbox.
-func (a Client) MaySpeak(subject string) bool {
-	tokens := strings.Split(subject, ".")
-	return IsInbox(subject) && len(tokens) == 6 && tokens[2] == from && tokens[3] == a.Inbox && a.Inbox != ""
-}
+func (c *Conn) PeerInboxes(unique string) string { return subject.PeerInboxes(c.inbox, unique) }
 
 // Reconnects returns how often the connection was lost and restored. Messages and subscriptions
 // from before such a change may be lost.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 const (
@@ -190,12 +192,12 @@ func (s *self) is(identity string, life uint64) bool {
 
 // Client returns the identity by which the apiservers know this connection. It may change with a
 // reconnect; while it is not known, the server refuses asks.
-func (c *Conn) Client() Client {
+func (c *Conn) Client() subject.Client {
 	c.self.mu.Lock()
 	defer c.self.mu.Unlock()
-	a := Client{Inbox: c.self.inbox, Identity: c.self.identity}
+	a := subject.Client{Inbox: c.self.inbox, Identity: c.self.identity}
 	if a.Identity == "" {
-		a.Identity = NoIdentity
+		a.Identity = subject.NoIdentity
 	}
 	return a
 }
@@ -220,7 +222,7 @@ func (c *Conn) greet(replies *nats.Subscription) {
 		case <-c.up:
 		}
 		life := c.self.life()
-		identity, ok := NoIdentity, true
+		identity, ok := subject.NoIdentity, true
 		if !c.self.static && c.nc.AuthRequired() {
 			identity, ok = c.ask(replies)
 		}
@@ -241,7 +243,7 @@ func (c *Conn) greet(replies *nats.Subscription) {
 // knows it; if that one has since ended, the next one admits the connection again.
 func (c *Conn) ask(replies *nats.Subscription) (string, bool) {
 	for range whoTries {
-		if err := c.nc.PublishRequest(WhoSubject(c.self.inbox), replies.Subject, nil); err != nil {
+		if err := c.nc.PublishRequest(subject.Who(c.self.inbox), replies.Subject, nil); err != nil {
 			return "", false // The next server wakes greet again.
 		}
 		for deadline := time.Now().Add(whoTimeout); ; {

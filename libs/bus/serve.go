@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nuid"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 // StreamHandler answers one request by writing to w, at the pace of the reader. When the reader
@@ -92,13 +92,13 @@ type streamWriter struct {
 // newStreamWriter reads a request; nil if it is malformed.
 func (c *Conn) newStreamWriter(m Message) *streamWriter {
 	f, err := decodeFrame(m.Data)
-	asker, notAsker := ParseClient(m.Subject)
-	if err != nil || f.kind != frameOpen || !IsInbox(m.Reply) || notAsker == nil && !asker.Owns(m.Reply) {
+	asker, notAsker := subject.ParseClient(m.Subject)
+	if err != nil || f.kind != frameOpen || !subject.IsInbox(m.Reply) || notAsker == nil && !asker.Owns(m.Reply) {
 		c.logger.Warn("refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
 		return nil
 	}
 	return &streamWriter{
-		conn: c, reader: m.Reply, control: inboxFor(c.inbox, m.Reply, nuid.Next()), request: f.body,
+		conn: c, reader: m.Reply, control: c.InboxFor(m.Reply), request: f.body,
 		wake: make(chan struct{}, 1), granted: f.number, heard: time.Now(),
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nuid"
 )
 
 // Errors of a stream.
@@ -40,7 +38,7 @@ func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (
 		wake: make(chan struct{}, 1), accepted: make(chan struct{}), done: make(chan struct{}),
 		heard: time.Now(),
 	}
-	inbox := inboxFor(c.inbox, subject, nuid.Next())
+	inbox := c.InboxFor(subject)
 	sub, err := c.Subscribe(life, inbox, r.receive, OnLoss(func(err error) { r.fail(fmt.Errorf("%w: %w", ErrStreamBroken, err)) }))
 	if err != nil {
 		cancel(err)
@@ -113,7 +111,7 @@ func (r *streamReader) receive(m Message) {
 	}
 	switch f.kind {
 	case frameAccept:
-		if r.control == "" && isFor(m.Reply, r.conn.inbox) {
+		if r.control == "" && r.conn.MayAnswer(m.Reply) {
 			r.control, r.granted = m.Reply, streamWindow
 			close(r.accepted)
 		}

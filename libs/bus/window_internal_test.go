@@ -6,8 +6,6 @@ import (
 	"io"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nuid"
 )
 
 // TestStreamKeepsItsWindow checks that a writer that sends more than its credit ends its stream,
@@ -21,7 +19,7 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 			said := make(chan error, 1)
 			if _, err := hostile.Subscribe(t.Context(), "svc", func(m Message) {
 				say := func(f frame) {
-					said <- hostile.PublishRequest(t.Context(), m.Reply, inboxFor(hostile.inbox, m.Reply, nuid.Next()), f.encode())
+					said <- hostile.PublishRequest(t.Context(), m.Reply, hostile.InboxFor(m.Reply), f.encode())
 				}
 				if accepts {
 					say(frame{kind: frameAccept})

@@ -22,6 +22,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/changefeed"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
@@ -59,11 +60,11 @@ func progress(seen, last int64) *watchv1.Message {
 	return &watchv1.Message{History: now, Revision: seen, Type: watchv1.Type_TYPE_PROGRESS, Resource: "configmaps", PrevAll: last}
 }
 
-func subject(m *watchv1.Message) string {
+func subjectOf(m *watchv1.Message) string {
 	if m.GetType() == watchv1.Type_TYPE_PROGRESS || m.GetType() == watchv1.Type_TYPE_GAP {
-		return bus.ProgressSubject(m.GetGroup(), m.GetResource())
+		return subject.Progress(m.GetGroup(), m.GetResource())
 	}
-	return bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName())
+	return subject.Watch(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName())
 }
 
 // plane stands in for the apiservers: it answers what a test sets.
@@ -95,7 +96,7 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 			<-sub.Done() // Its last answers may report errors to this test.
 		})
 	}
-	serve(bus.AllAskSubjects(), func(m bus.Message) proto.Message {
+	serve(subject.AllAsks(), func(m bus.Message) proto.Message {
 		ask := &watchv1.Ask{}
 		if err := proto.Unmarshal(m.Data, ask); err != nil {
 			t.Error(err)
@@ -109,7 +110,7 @@ func newPlane(t *testing.T, answer func(ask *watchv1.Ask) *watchv1.Chunk) *plane
 		return p.answer(ask)
 	})
 	// Pages have two messages.
-	serve(bus.AllHistorySubjects(), func(m bus.Message) proto.Message {
+	serve(subject.AllHistory(), func(m bus.Message) proto.Message {
 		ask := &watchv1.HistoryAsk{}
 		if err := proto.Unmarshal(m.Data, ask); err != nil {
 			t.Error(err)
@@ -208,7 +209,7 @@ func (p *plane) first(n int, cfg changefeed.Config, messages []*watchv1.Message)
 		}
 	}
 	for _, m := range messages {
-		p.send(subject(m), m)
+		p.send(subjectOf(m), m)
 	}
 	var got []string
 	for len(got) < n {
@@ -324,7 +325,7 @@ func TestLogThenPresent(t *testing.T) {
 			t.Errorf("got an ask since %d, want 15", ask.GetSince())
 		}
 		live := put(21, 18, "live")
-		p.send(subject(live), live)
+		p.send(subjectOf(live), live)
 		return since(ask, 20, &watchv1.Entry{Revision: 18, Namespace: "a", Name: "unlogged"})
 	})
 	p.log = []*watchv1.Message{
@@ -344,7 +345,7 @@ func TestLogThenLiveMessages(t *testing.T) {
 		}
 		// The live messages arrive while the log is being read.
 		for _, m := range []*watchv1.Message{put(11, 10, "b"), put(12, 11, "c")} {
-			p.send(subject(m), m)
+			p.send(subjectOf(m), m)
 		}
 		return at(12)
 	})

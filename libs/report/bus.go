@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/informer/watcher"
 )
 
@@ -39,7 +40,7 @@ const (
 
 // Conn is the bus; *bus.Conn implements it.
 type Conn interface {
-	Client() bus.Client
+	Client() subject.Client
 	MaxPayload() int64
 	Publish(ctx context.Context, subject string, data []byte) error
 	Subscribe(ctx context.Context, subject string, handler func(bus.Message), opts ...bus.SubscribeOption) (*bus.Subscription, error)
@@ -96,7 +97,7 @@ func Serve(ctx context.Context, conn Conn, self Self) error {
 	if self.Logger == nil {
 		self.Logger = slog.New(slog.DiscardHandler)
 	}
-	sub, err := conn.Subscribe(ctx, bus.ReportsSubject(), func(m bus.Message) {
+	sub, err := conn.Subscribe(ctx, subject.Reports(), func(m bus.Message) {
 		question := string(m.Data)
 		if !isToken(question) {
 			return
@@ -166,8 +167,8 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, userOf func(ide
 	var began time.Time
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
-	sub, err := conn.Subscribe(listening, bus.AllReportSubjects(question), func(m bus.Message) {
-		asker, err := bus.ParseClient(m.Subject)
+	sub, err := conn.Subscribe(listening, subject.AllReports(question), func(m bus.Message) {
+		asker, err := subject.ParseClient(m.Subject)
 		if err != nil {
 			return
 		}
@@ -204,7 +205,7 @@ func Ask(ctx context.Context, conn Conn, patience time.Duration, userOf func(ide
 	mu.Lock()
 	began = time.Now()
 	mu.Unlock()
-	if err := conn.Publish(ctx, bus.ReportsSubject(), []byte(question)); err != nil {
+	if err := conn.Publish(ctx, subject.Reports(), []byte(question)); err != nil {
 		return nil, fmt.Errorf("requesting reports: %w", err)
 	}
 	timer := time.NewTimer(patience)

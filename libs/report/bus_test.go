@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/report"
 )
@@ -131,7 +132,7 @@ func TestLongReports(t *testing.T) {
 func TestForeignAnswers(t *testing.T) {
 	server := bustest.NewServer(t)
 	strange := server.Connect()
-	sub, err := strange.Subscribe(t.Context(), bus.ReportsSubject(), func(m bus.Message) {
+	sub, err := strange.Subscribe(t.Context(), subject.Reports(), func(m bus.Message) {
 		to := strange.Client().Report(string(m.Data))
 		huge, _ := json.Marshal(report.Report{Service: "huge", NotReady: strings.Repeat("x", 300<<10)})
 		for _, data := range [][]byte{[]byte("sheep"), nil, huge, []byte(`{"service":"first"}`), []byte(`{"service":"second"}`)} {
@@ -170,7 +171,7 @@ func TestHostileQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, question := range []string{"", "a.b", "*", ">", "low", "A B", strings.Repeat("A", 65), "GOOD"} {
-		if err := conn.Publish(t.Context(), bus.ReportsSubject(), []byte(question)); err != nil {
+		if err := conn.Publish(t.Context(), subject.Reports(), []byte(question)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	deploy "github.com/garboard/garboard/libs/pki/deployment"
 	"github.com/garboard/garboard/services/apiserver"
@@ -97,7 +98,7 @@ func TestDeployment(t *testing.T) {
 	scheduler := client.BusConfig(loaded(s, in("scheduler/kubeconfig")), bus.Config{Name: "scheduler"})
 	scheduler.CAFile = in("scheduler/ca.crt")
 	conn := s.Bus.ConnectAs(scheduler)
-	if harness.Denied(t, conn, bus.ResourceSubject("", "pods")) || !harness.Denied(t, conn, bus.ResourceSubject("", "secrets")) {
+	if harness.Denied(t, conn, subject.Resource("", "pods")) || !harness.Denied(t, conn, subject.Resource("", "secrets")) {
 		t.Error("the scheduler's rights differ from RBAC")
 	}
 	// NATS does not admit a client without a certificate, whatever its token.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
@@ -168,14 +169,14 @@ func TestEventsInAnEtcdOfTheirOwn(t *testing.T) {
 	}
 	trusted := s.Trusted()
 	for stream, resource := range map[string]string{"GARBOARD_WATCH": "configmaps", "GARBOARD_WATCH_EVENTS": "events"} {
-		subject := bus.ResourceSubject("", resource)
-		log, err := trusted.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{subject}, MaxAge: 24 * time.Hour})
+		messages := subject.Resource("", resource)
+		log, err := trusted.OpenLog(t.Context(), bus.LogConfig{Stream: stream, Subjects: []string{messages}, MaxAge: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer log.Close()
 		harness.Eventually(t, stream+" holds what was written", func() bool {
-			message, err := log.Last(t.Context(), subject)
+			message, err := log.Last(t.Context(), messages)
 			if err != nil {
 				write[resource]()
 				return false

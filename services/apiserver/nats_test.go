@@ -9,6 +9,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
@@ -66,7 +67,7 @@ func TestServersWithTLS(t *testing.T) {
 			for how, cfg := range known {
 				cfg.CAFile = in("ca.crt")
 				conn := second.Bus.ConnectAs(cfg)
-				if harness.Denied(t, conn, bus.ResourceSubject("", "secrets")) || !harness.Denied(t, conn, "gb.>") {
+				if harness.Denied(t, conn, subject.Resource("", "secrets")) || !harness.Denied(t, conn, "gb.>") {
 					t.Errorf("%s: the client has other rights than RBAC grants", how)
 				}
 				if outcome, why := harness.Asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_WHOLE {

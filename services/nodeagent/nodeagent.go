@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/nodeapi"
@@ -146,8 +147,8 @@ func (a *Agent) endPods(ctx context.Context) error {
 // serveLogs returns a function that serves logs on the node's bus subject until its context ends.
 func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Context, []byte, io.Writer) error) error {
 	return func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
-		subject := bus.NodeSubject(a.cfg.NodeName, nodeapi.Logs)
-		subscription, err := conn.ServeStream(ctx, subject, a.cfg.NodeName, handle)
+		logs := subject.Node(a.cfg.NodeName, nodeapi.Logs)
+		subscription, err := conn.ServeStream(ctx, logs, a.cfg.NodeName, handle)
 		if err != nil {
 			return fmt.Errorf("serving logs on the bus: %w", err)
 		}

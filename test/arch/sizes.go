@@ -16,7 +16,7 @@ const (
 // with their number of lines. They may only shrink: each number follows the package down, within
 // largeSlack, and is removed once the package is below the limit.
 var largePackages = map[string]int{
-	"libs/bus":                                         2855,
+	"libs/bus":                                         2495,
 	"libs/bus/bushttp":                                 2301,
 	"libs/informer/workqueue":                          2196,
 	"services/apiserver/internal/admission":            2253,

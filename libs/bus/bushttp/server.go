@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/inflight"
 	"github.com/garboard/garboard/libs/bus/logsample"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 const (
@@ -89,7 +90,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serving HTTP over NATS: %w", err)
 	}
 	var working sync.WaitGroup
-	requests, err := s.Conn.QueueSubscribe(base, bus.AllAPISubjects(), queue, func(m bus.Message) {
+	requests, err := s.Conn.QueueSubscribe(base, subject.AllAPI(), queue, func(m bus.Message) {
 		if x := s.open(base, m); x != nil {
 			working.Go(x.serve)
 		}
@@ -151,7 +152,7 @@ func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
 
 // open starts an exchange for a request; nil if there is nothing to serve.
 func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
-	asker, err := bus.ParseClient(m.Subject)
+	asker, err := subject.ParseClient(m.Subject)
 	if err == nil && !asker.Owns(m.Reply) {
 		err = fmt.Errorf("%w: reply subject %q", errMalformed, m.Reply)
 	}
@@ -202,7 +203,7 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 // remoteAddr returns the address from which the caller connected to NATS, or its inbox if the
 // address is not known. It has no port, so that a caller on the machine of NATS is not mistaken for
 // one on this machine.
-func remoteAddr(asker bus.Client) string {
+func remoteAddr(asker subject.Client) string {
 	if host := asker.Host(); host != "" {
 		return host
 	}
@@ -293,7 +294,7 @@ func (s *Server) beat(at string, m bus.Message) {
 func answersTo(at, inbox string) bool {
 	// _INBOX.<own>.from.<peer>.<token>
 	tokens := strings.Split(at, ".")
-	return len(tokens) == 5 && (bus.Client{Inbox: tokens[3]}).Owns(inbox)
+	return len(tokens) == 5 && (subject.Client{Inbox: tokens[3]}).Owns(inbox)
 }
 
 func (s *Server) forget(x *exchange) {

@@ -18,11 +18,12 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/logsample"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 const (
-	// subject is where a nats-server sends its questions.
-	subject = "$SYS.REQ.USER.AUTH"
+	// authSubject is where a nats-server sends its questions.
+	authSubject = "$SYS.REQ.USER.AUTH"
 	// queue is the queue group, of which one member answers.
 	queue = "apiservers"
 	// account is the account of clients, the only one of a nats-server without accounts.
@@ -56,11 +57,11 @@ type Credentials struct {
 // Grant is what a client may do, and until when.
 type Grant struct {
 	// Identity is returned to the client, which puts it into the subjects of its requests:
-	// bus.Client.Identity.
+	// subject.Client.Identity.
 	Identity string
 	// User is shown in the server's lists of connections.
 	User string
-	bus.Rights
+	subject.Rights
 	// Expires is when the connection ends; the client then reconnects.
 	Expires time.Time
 }
@@ -89,7 +90,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.work.Wait()
 	defer cancel()
-	identities, err := cfg.Conn.Subscribe(ctx, bus.WhoSubject("*"), func(m bus.Message) { s.identify(ctx, m) })
+	identities, err := cfg.Conn.Subscribe(ctx, subject.Who("*"), func(m bus.Message) { s.identify(ctx, m) })
 	if err != nil {
 		return fmt.Errorf("subscribing to clients' requests for their identity: %w", err)
 	}
@@ -99,7 +100,7 @@ func Serve(ctx context.Context, cfg Config) error {
 	for range concurrent {
 		s.work.Go(func() { s.decideOn(ctx, questions) })
 	}
-	asked, err := cfg.Conn.QueueSubscribe(ctx, subject, queue, func(m bus.Message) {
+	asked, err := cfg.Conn.QueueSubscribe(ctx, authSubject, queue, func(m bus.Message) {
 		select {
 		case questions <- &question{m, time.Now()}:
 		default: // NATS asks again when the client reconnects.
@@ -170,8 +171,8 @@ type known struct {
 
 // identify tells a client its identity, if this apiserver admitted it.
 func (s *service) identify(ctx context.Context, m bus.Message) {
-	inbox := strings.TrimPrefix(m.Subject, bus.WhoSubject(""))
-	if !(bus.Client{Inbox: inbox}).Owns(m.Reply) {
+	inbox := strings.TrimPrefix(m.Subject, subject.Who(""))
+	if !(subject.Client{Inbox: inbox}).Owns(m.Reply) {
 		return
 	}
 	s.mu.Lock()

@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 const deadline = time.Minute
@@ -60,7 +61,7 @@ func (p *plane) serve() (stop func()) {
 				return callout.Grant{}, errors.New("unknown token")
 			}
 			p.lets.Add(1)
-			rights := bus.RightsOf(bus.Client{Inbox: shown.Inbox, Identity: shown.Token})
+			rights := subject.RightsOf(subject.Client{Inbox: shown.Inbox, Identity: shown.Token})
 			rights.Subscribe = append(rights.Subscribe, "gb.watch.core."+shown.Token+".>")
 			return callout.Grant{
 				Identity: shown.Token, User: shown.Token, Rights: rights, Expires: time.Now().Add(time.Duration(p.life.Load())),
@@ -300,7 +301,7 @@ func TestForbiddenStream(t *testing.T) {
 	p := start(t)
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
-	if _, err := c.OpenStream(t.Context(), bus.NodeSubject("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
+	if _, err := c.OpenStream(t.Context(), subject.Node("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,39 +9,39 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
 // Subjects returns the subjects that cover a view and the progress of its resource.
 func Subjects(resource schema.GroupResource, view fabric.View) []string {
-	subject := bus.ViewSubject(resource.Group, resource.Resource, view.Scope, view.Namespace, view.Name)
+	changes := subject.View(resource.Group, resource.Resource, view.Scope, view.Namespace, view.Name)
 	if view.Whole() {
-		return []string{subject}
+		return []string{changes}
 	}
-	return []string{subject, bus.ProgressSubject(resource.Group, resource.Resource)}
+	return []string{changes, subject.Progress(resource.Group, resource.Resource)}
 }
 
 // Message decodes a watch message that arrived at a subject. It returns an error if the message is
 // not of the resource, if subject and content disagree, or if the content is impossible (rule I6).
-func Message(resource schema.GroupResource, subject string, data []byte) (*watchv1.Message, error) {
+func Message(resource schema.GroupResource, at string, data []byte) (*watchv1.Message, error) {
 	m := &watchv1.Message{}
 	if err := proto.Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("reading a watch message at %s: %w", subject, err)
+		return nil, fmt.Errorf("reading a watch message at %s: %w", at, err)
 	}
 	if err := Check(resource, m); err != nil {
-		return nil, fmt.Errorf("reading a watch message at %s: %w", subject, err)
+		return nil, fmt.Errorf("reading a watch message at %s: %w", at, err)
 	}
 	switch m.GetType() {
 	case watchv1.Type_TYPE_GAP: // Only readers of the log use it.
 	case watchv1.Type_TYPE_PROGRESS, watchv1.Type_TYPE_REMOVED:
-		if subject != bus.ProgressSubject(resource.Group, resource.Resource) {
-			return nil, fmt.Errorf("reading a watch message at %s: progress does not belong there", subject)
+		if at != subject.Progress(resource.Group, resource.Resource) {
+			return nil, fmt.Errorf("reading a watch message at %s: progress does not belong there", at)
 		}
 	default:
-		if want := bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()); subject != want {
-			return nil, fmt.Errorf("reading a watch message at %s: its content belongs to %s", subject, want)
+		if want := subject.Watch(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()); at != want {
+			return nil, fmt.Errorf("reading a watch message at %s: its content belongs to %s", at, want)
 		}
 	}
 	return m, nil

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/fabric/wire"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -15,29 +15,29 @@ import (
 
 func TestMessage(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps", Resource: "deployments"}
-	subject, progress := bus.WatchSubject("apps", "deployments", "~", "a", "x"), bus.ProgressSubject("apps", "deployments")
+	change, progress := subject.Watch("apps", "deployments", "~", "a", "x"), subject.Progress("apps", "deployments")
 	for name, tc := range map[string]struct {
 		subject string
 		change  func(*watchv1.Message)
 		ok      bool
 	}{
-		"a change":                    {subject, func(*watchv1.Message) {}, true},
+		"a change":                    {change, func(*watchv1.Message) {}, true},
 		"progress":                    {progress, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_PROGRESS }, true},
 		"a removed resource":          {progress, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_REMOVED }, true},
-		"a removal at an object":      {subject, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_REMOVED }, false},
+		"a removal at an object":      {change, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_REMOVED }, false},
 		"a gap":                       {progress, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_GAP }, true},
 		"a change at progress":        {progress, func(*watchv1.Message) {}, false},
-		"progress at an object":       {subject, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_PROGRESS }, false},
-		"another object's":            {subject, func(m *watchv1.Message) { m.Name = "y" }, false},
-		"another scope's":             {subject, func(m *watchv1.Message) { m.Scope = "n1" }, false},
-		"another resource's":          {bus.WatchSubject("apps", "daemonsets", "~", "a", "x"), func(m *watchv1.Message) { m.Resource = "daemonsets" }, false},
-		"another group's":             {bus.WatchSubject("", "deployments", "~", "a", "x"), func(m *watchv1.Message) { m.Group = "" }, false},
-		"no history":                  {subject, func(m *watchv1.Message) { m.History = nil }, false},
-		"no revision":                 {subject, func(m *watchv1.Message) { m.Revision = 0 }, false},
-		"an unknown type":             {subject, func(m *watchv1.Message) { m.Type = 99 }, false},
-		"before the one before it":    {subject, func(m *watchv1.Message) { m.PrevAll = 9 }, false},
-		"before one of the namespace": {subject, func(m *watchv1.Message) { m.PrevNamespace = 10 }, false},
-		"before one of the scope":     {subject, func(m *watchv1.Message) { m.PrevScope = 11 }, false},
+		"progress at an object":       {change, func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_PROGRESS }, false},
+		"another object's":            {change, func(m *watchv1.Message) { m.Name = "y" }, false},
+		"another scope's":             {change, func(m *watchv1.Message) { m.Scope = "n1" }, false},
+		"another resource's":          {subject.Watch("apps", "daemonsets", "~", "a", "x"), func(m *watchv1.Message) { m.Resource = "daemonsets" }, false},
+		"another group's":             {subject.Watch("", "deployments", "~", "a", "x"), func(m *watchv1.Message) { m.Group = "" }, false},
+		"no history":                  {change, func(m *watchv1.Message) { m.History = nil }, false},
+		"no revision":                 {change, func(m *watchv1.Message) { m.Revision = 0 }, false},
+		"an unknown type":             {change, func(m *watchv1.Message) { m.Type = 99 }, false},
+		"before the one before it":    {change, func(m *watchv1.Message) { m.PrevAll = 9 }, false},
+		"before one of the namespace": {change, func(m *watchv1.Message) { m.PrevNamespace = 10 }, false},
+		"before one of the scope":     {change, func(m *watchv1.Message) { m.PrevScope = 11 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &watchv1.Message{
@@ -55,7 +55,7 @@ func TestMessage(t *testing.T) {
 			}
 		})
 	}
-	if _, err := wire.Message(resource, subject, []byte("\xff")); err == nil {
+	if _, err := wire.Message(resource, change, []byte("\xff")); err == nil {
 		t.Error("garbage was accepted")
 	}
 }
@@ -71,8 +71,8 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(bus.WatchSubject("", "pods", "n1", "a", "p"), data)
-		f.Add(bus.ProgressSubject("", "pods"), data)
+		f.Add(subject.Watch("", "pods", "n1", "a", "p"), data)
+		f.Add(subject.Progress("", "pods"), data)
 	}
 	resource, view := schema.GroupResource{Resource: "pods"}, fabric.View{Scope: "n1"}
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {

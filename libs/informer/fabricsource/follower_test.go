@@ -18,6 +18,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/fabric"
@@ -49,7 +50,7 @@ func newPlane(t *testing.T, server *bustest.Server, pods ...*corev1.Pod) *plane 
 	for _, pod := range pods {
 		p.pods[pod.Namespace+"/"+pod.Name] = pod
 	}
-	sub, err := p.conn.QueueSubscribe(t.Context(), bus.AskSubject("", "pods"), "apiservers", p.answer)
+	sub, err := p.conn.QueueSubscribe(t.Context(), subject.Asks("", "pods"), "apiservers", p.answer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func (p *plane) write(namespace, name, uid string, deleted, lost bool) {
 	}
 	p.log = append(p.log, m)
 	if !lost {
-		p.publish(bus.WatchSubject("", "pods", scheme.Unscoped, namespace, name), m)
+		p.publish(subject.Watch("", "pods", scheme.Unscoped, namespace, name), m)
 	}
 }
 
@@ -108,14 +109,14 @@ func (p *plane) publish(subject string, m proto.Message) {
 func (p *plane) progress() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.publish(bus.ProgressSubject("", "pods"), &watchv1.Message{
+	p.publish(subject.Progress("", "pods"), &watchv1.Message{
 		History: h1.Wire(), Type: watchv1.Type_TYPE_PROGRESS, Resource: "pods", PrevAll: p.at, Revision: p.at,
 	})
 }
 
 func (p *plane) answer(m bus.Message) {
 	ask := &watchv1.Ask{}
-	if err := proto.Unmarshal(m.Data, ask); err != nil || !bus.IsInbox(m.Reply) {
+	if err := proto.Unmarshal(m.Data, ask); err != nil || !subject.IsInbox(m.Reply) {
 		p.t.Errorf("an ask cannot be read: %v, reply to %q", err, m.Reply)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
@@ -45,7 +45,7 @@ func bound(t testing.TB, r reader, change func(m *watchv1.Message)) (string, []b
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()), data
+	return subject.Watch(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()), data
 }
 
 func TestPrevOfAView(t *testing.T) {
@@ -139,8 +139,8 @@ func TestFaultyMessagesAreDiscarded(t *testing.T) {
 	}
 	_, data := bound(t, r, nil)
 	for _, subject := range []string{
-		bus.WatchSubject("", "pods", "n1", "a", "q"), bus.WatchSubject("", "pods", "n1", "b", "p"),
-		bus.WatchSubject("", "pods", "n2", "a", "p"), bus.ProgressSubject("", "pods"), "gb.watch.core.pods",
+		subject.Watch("", "pods", "n1", "a", "q"), subject.Watch("", "pods", "n1", "b", "p"),
+		subject.Watch("", "pods", "n2", "a", "p"), subject.Progress("", "pods"), "gb.watch.core.pods",
 	} {
 		if _, err := r.message(subject, data); err == nil {
 			t.Errorf("a message about p was read at %s", subject)

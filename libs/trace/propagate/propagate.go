@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -17,7 +18,7 @@ func Tell(ctx context.Context, conn *bus.Conn, note trace.Note) error {
 	if err != nil {
 		return fmt.Errorf("encoding a note for tracing: %w", err)
 	}
-	if err := conn.Publish(ctx, bus.TraceSubject(), data); err != nil {
+	if err := conn.Publish(ctx, subject.Trace(), data); err != nil {
 		return fmt.Errorf("publishing a note for tracing: %w", err)
 	}
 	return nil
@@ -29,7 +30,7 @@ func Listen(ctx context.Context, conn *bus.Conn, recorder *trace.Recorder) error
 	if !recorder.Traced() {
 		return nil
 	}
-	sub, err := conn.Subscribe(ctx, bus.TraceSubject(), func(m bus.Message) {
+	sub, err := conn.Subscribe(ctx, subject.Trace(), func(m bus.Message) {
 		var note trace.Note
 		if json.Unmarshal(m.Data, &note) == nil {
 			recorder.Learn(note)

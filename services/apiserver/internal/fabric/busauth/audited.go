@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
@@ -38,7 +38,7 @@ const maxSubjectsNote = 16 << 10
 // Audited starts the audit record of an ask, which reads like a list over HTTP. The returned
 // context carries the record. done ends it with the status code and, for a refusal, the reason. An
 // error means that the ask must not be answered. Without an audit log Audited does nothing.
-func (d *Decider) Audited(ctx context.Context, asker bus.Client, ask *watchv1.Ask) (
+func (d *Decider) Audited(ctx context.Context, asker subject.Client, ask *watchv1.Ask) (
 	audited context.Context, done func(code int, reason string), err error,
 ) {
 	if d.cfg.Audit == nil {

@@ -21,9 +21,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/logsample"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -117,17 +117,17 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	if err != nil {
 		return callout.Grant{}, err
 	}
-	id = bus.IdentityAt(id, shown.Host)
+	id = subject.IdentityAt(id, shown.Host)
 	subjects, err := d.subjects(ctx, user)
 	if err != nil {
 		return callout.Grant{}, fmt.Errorf("finding out what %q may watch: %w", user.Name, err)
 	}
-	rights := bus.RightsOf(bus.Client{Inbox: shown.Inbox, Identity: id})
+	rights := subject.RightsOf(subject.Client{Inbox: shown.Inbox, Identity: id})
 	for _, one := range subjects {
 		rights.Subscribe = append(rights.Subscribe, one.subject)
 	}
 	if name, isNode := node.Identity(user); isNode && name != "" {
-		own := bus.RightsOfNode(name)
+		own := subject.RightsOfNode(name)
 		rights.Publish, rights.Subscribe = append(rights.Publish, own.Publish...), append(rights.Subscribe, own.Subscribe...)
 	}
 	expires := d.expires(shown)

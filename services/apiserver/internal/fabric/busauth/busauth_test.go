@@ -14,8 +14,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -193,17 +193,17 @@ func TestExpiry(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	d := decider(t, roles{"local": {"a": {rule("list,watch", "configmaps"), rule("list", "pods")}}, "system:node:n1": {}}, 0)
-	asker := func(user authn.User) bus.Client {
+	asker := func(user authn.User) subject.Client {
 		t.Helper()
 		text, err := busauth.Identity(user)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return bus.Client{Inbox: "me", Identity: text}
+		return subject.Client{Inbox: "me", Identity: text}
 	}
 	local, n1 := asker(authn.User{Name: "local"}), asker(authn.User{Name: "system:node:n1", Groups: []string{authn.GroupNodes}})
 	for _, c := range []struct {
-		asker bus.Client
+		asker subject.Client
 		ask   *watchv1.Ask
 		want  string
 	}{
@@ -216,8 +216,8 @@ func TestAuthorize(t *testing.T) {
 		{n1, &watchv1.Ask{Resource: "pods", Scope: "~"}, "can only list/watch pods with spec.nodeName field selector"},
 		{n1, &watchv1.Ask{Resource: "secrets", Namespace: "a"}, "No Object name found"},
 		{n1, &watchv1.Ask{Resource: "configmaps", Scope: "n1"}, "can only read namespaced object of this type"},
-		{bus.Client{Inbox: "me", Identity: bus.NoIdentity}, &watchv1.Ask{Resource: "pods"}, "names no user"},
-		{bus.Client{Inbox: "me", Identity: "e30"}, &watchv1.Ask{Resource: "pods"}, "names no user"},
+		{subject.Client{Inbox: "me", Identity: subject.NoIdentity}, &watchv1.Ask{Resource: "pods"}, "names no user"},
+		{subject.Client{Inbox: "me", Identity: "e30"}, &watchv1.Ask{Resource: "pods"}, "names no user"},
 		{local, &watchv1.Ask{Resource: "things"}, "could not find the requested resource"},
 	} {
 		err := d.Authorize(t.Context(), c.asker, c.ask)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
@@ -38,7 +38,7 @@ func Identity(user authn.User) (string, error) {
 
 // User decodes the output of Identity, with or without a host after it.
 func User(text string) (authn.User, error) {
-	text = bus.Client{Identity: text}.User()
+	text = subject.Client{Identity: text}.User()
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(text) > maxIdentity {
 		return authn.User{}, errors.New("the subject of the request names no user")

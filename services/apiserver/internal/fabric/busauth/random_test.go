@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
@@ -251,7 +251,7 @@ func checkRights(t *rapid.T, p *plane, user authn.User, spaces, subjects []strin
 				whole := may(kind, "", "") || may(kind, namespace, "")
 				single := may(kind, namespace, name)
 				for _, scope := range []string{"", "n1", "*"} {
-					got := given(bus.WatchSubject(kind.Group, kind.Resource, scope, namespace, name))
+					got := given(subject.Watch(kind.Group, kind.Resource, scope, namespace, name))
 					if got && !whole && !single {
 						t.Fatalf("%s may hear of %s %q/%q, which it may not read: %q", user.Name, kind.Resource, namespace, name, subjects)
 					}

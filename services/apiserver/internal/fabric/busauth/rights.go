@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -31,7 +31,7 @@ type view struct {
 
 // Authorize checks that an asker may list and watch the view that it asks for. Its error is
 // Kubernetes' refusal.
-func (d *Decider) Authorize(ctx context.Context, asker bus.Client, ask *watchv1.Ask) error {
+func (d *Decider) Authorize(ctx context.Context, asker subject.Client, ask *watchv1.Ask) error {
 	user, err := User(asker.Identity)
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/busauth"
@@ -104,7 +104,7 @@ func TestDeletedAccount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.Authorize(t.Context(), bus.Client{Inbox: "me", Identity: identity}, &watchv1.Ask{Resource: "pods"})
+		err = d.Authorize(t.Context(), subject.Client{Inbox: "me", Identity: identity}, &watchv1.Ask{Resource: "pods"})
 		if (err != nil) != gone {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
@@ -255,9 +255,9 @@ func (g *granted) add(v view) {
 	}
 	if v != (view{kind: v.kind}) && !g.parted[v.kind] {
 		g.parted[v.kind] = true
-		g.keep(watched{subject: bus.ProgressSubject(v.kind.Group, v.kind.Resource), view: v, progress: true})
+		g.keep(watched{subject: subject.Progress(v.kind.Group, v.kind.Resource), view: v, progress: true})
 	}
-	g.keep(watched{subject: bus.ViewSubject(v.kind.Group, v.kind.Resource, v.scope, v.namespace, v.name), view: v})
+	g.keep(watched{subject: subject.View(v.kind.Group, v.kind.Resource, v.scope, v.namespace, v.name), view: v})
 }
 
 func (g *granted) keep(one watched) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/logstate"
@@ -25,12 +26,12 @@ func parts(log config.Log, main *store.Store, table *scheme.Table, conn *bus.Con
 		holds := func(kind *scheme.Kind) bool { return main.Of(kind) == cluster }
 		subjects := func() []string {
 			if len(main.Clusters()) == 1 {
-				return []string{bus.AllWatchSubjects()}
+				return []string{subject.AllWatch()}
 			}
 			var found []string
 			for _, kind := range table.Kinds() {
 				if kind.Stored() && holds(kind) {
-					found = append(found, bus.ResourceSubject(kind.Group, kind.Resource))
+					found = append(found, subject.Resource(kind.Group, kind.Resource))
 				}
 			}
 			return found

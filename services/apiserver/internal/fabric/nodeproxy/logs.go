@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/nodeapi"
 )
 
@@ -108,7 +109,7 @@ func OpenLog(ctx context.Context, opener Opener, pod *corev1.Pod, opts *corev1.P
 	if err != nil {
 		return nil, fmt.Errorf("encoding a request for a log: %w", err)
 	}
-	stream, err := opener.OpenStream(ctx, bus.NodeSubject(pod.Spec.NodeName, nodeapi.Logs), request)
+	stream, err := opener.OpenStream(ctx, subject.Node(pod.Spec.NodeName, nodeapi.Logs), request)
 	if err != nil {
 		return nil, unreachable(pod.Spec.NodeName, err)
 	}

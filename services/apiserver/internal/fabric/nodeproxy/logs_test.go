@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodeproxy"
 )
@@ -108,7 +109,7 @@ func TestOpenLog(t *testing.T) {
 			if err := stream.Close(); err != nil {
 				t.Error(err)
 			}
-			if c.pod.Spec.NodeName != "" && (c.node.subject != bus.NodeSubject("n1", "logs") || c.node.request.UID != "u1") {
+			if c.pod.Spec.NodeName != "" && (c.node.subject != subject.Node("n1", "logs") || c.node.request.UID != "u1") {
 				t.Errorf("asked %s for %+v", c.node.subject, c.node.request)
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 )
 
@@ -14,7 +15,7 @@ import (
 // log, since it can do without one; this log is waited for until ctx ends, however slow the machine
 // is.
 func logOn(ctx context.Context, conn *bus.Conn) func(context.Context) (publish.Log, error) {
-	open := publish.JetStream(conn, "garboard-watch", func() []string { return []string{bus.AllWatchSubjects()} }, time.Hour, 64<<20, 1)
+	open := publish.JetStream(conn, "garboard-watch", func() []string { return []string{subject.AllWatch()} }, time.Hour, 64<<20, 1)
 	return func(context.Context) (publish.Log, error) {
 		log, err := patiently(ctx, open)
 		if err != nil {

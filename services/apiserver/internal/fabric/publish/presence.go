@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 const (
@@ -48,13 +49,13 @@ func newPresence(peers Peers, election string) *presence {
 // Announce answers for a candidate.
 func (p *presence) Announce(ctx context.Context, candidate string) (func(), error) {
 	p.mu.Lock()
-	p.own = bus.LeadSubject(p.election, candidate)
+	p.own = subject.Lead(p.election, candidate)
 	own := p.own
 	p.mu.Unlock()
 	// The subscription ends after ctx, together with the candidate's key.
 	life := context.WithoutCancel(ctx)
 	sub, err := p.peers.Subscribe(life, own, func(m bus.Message) {
-		if bus.IsInbox(m.Reply) {
+		if subject.IsInbox(m.Reply) {
 			_ = p.peers.Publish(life, m.Reply, []byte(candidate)) // On failure the asking process asks again.
 		}
 	})
@@ -77,7 +78,7 @@ func (p *presence) Gone(ctx context.Context, candidate string) bool {
 	if !p.peers.Connected() || p.justReturned() {
 		return false
 	}
-	if err := p.ask(ctx, bus.LeadSubject(p.election, candidate)); !errors.Is(err, bus.ErrNoResponders) {
+	if err := p.ask(ctx, subject.Lead(p.election, candidate)); !errors.Is(err, bus.ErrNoResponders) {
 		return false
 	}
 	p.mu.Lock()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -141,7 +142,7 @@ func TestKilledPublisherIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	process, lease := publisherProcess(t, etcd, server)
 	etcd.KeepAlive(t, lease) // The lease must not expire, however slow the machine is.
 	pods.next("progress", isProgress)
@@ -171,7 +172,7 @@ func TestStoppedPublisherKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	process, lease := publisherProcess(t, etcd, server)
 	pods.next("progress", isProgress)
 	standby := wait(t, etcd, conn)
@@ -228,7 +229,7 @@ func TestPresence(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("other", true)
-	if _, err := silent.Subscribe(ctx, bus.LeadSubject("e", "silent"), func(bus.Message) {}); err != nil {
+	if _, err := silent.Subscribe(ctx, subject.Lead("e", "silent"), func(bus.Message) {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := silent.Flush(ctx); err != nil {

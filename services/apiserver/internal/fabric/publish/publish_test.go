@@ -18,6 +18,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -163,7 +164,7 @@ func about(name string, what watchv1.Type) func(received) bool {
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	etcd, conn, recorder := etcdtest.Start(t), bustest.New(t), trace.NewRecorder(100)
-	all := listen(t, conn, bus.AllWatchSubjects())
+	all := listen(t, conn, subject.AllWatch())
 	r := start(t, etcd, conn, logOn(t.Context(), conn), recorder)
 	// Publishing a kind begins with its progress: earlier writes are not in it.
 	awaited := map[string]bool{"pods": true, "secrets": true, "configmaps": true}
@@ -232,7 +233,7 @@ func TestMessages(t *testing.T) {
 	last := all.next("progress after the deletions", func(m received) bool {
 		return isProgress(m) && m.GetResource() == "pods" && m.GetRevision() >= at
 	})
-	if last.GetPrevAll() != at || last.subject != bus.ProgressSubject("", "pods") {
+	if last.GetPrevAll() != at || last.subject != subject.Progress("", "pods") {
 		t.Errorf("progress at %s: %v; want prev %d", last.subject, last.Message, at)
 	}
 	hops := recorder.Hops(func(h trace.Hop) bool { return h.Step == trace.Publish && h.Name == "a" })
@@ -244,7 +245,7 @@ func TestMessages(t *testing.T) {
 func TestChainHasNoHoles(t *testing.T) {
 	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	r := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	position := pods.next("progress", isProgress).GetRevision()
 	var last int64
@@ -268,7 +269,7 @@ func acked(pods *listener, at int64) {
 func TestNextPublisherGoesOn(t *testing.T) {
 	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	first := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	pods.next("progress", isProgress)
 	seen := first.put(&corev1.Pod{ObjectMeta: meta("default", "seen")})
@@ -293,7 +294,7 @@ func TestNextPublisherGoesOn(t *testing.T) {
 func TestFailOver(t *testing.T) {
 	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	leader := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	pods.next("progress", isProgress)
 	standby := start(t, etcd, conn, logOn(t.Context(), conn), nil)
@@ -310,7 +311,7 @@ func TestFailOver(t *testing.T) {
 func TestWithoutLog(t *testing.T) {
 	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	failing := func(context.Context) (publish.Log, error) { return nil, errors.New("JetStream is down") }
 	r := start(t, etcd, conn, failing, nil)
 	pods.next("progress", isProgress)
@@ -323,7 +324,7 @@ func TestWithoutLog(t *testing.T) {
 func TestLogLateAndLost(t *testing.T) {
 	t.Parallel()
 	etcd, conn := etcdtest.Start(t), bustest.New(t)
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	g := &gate{}
 	r := start(t, etcd, conn, func(ctx context.Context) (publish.Log, error) {
 		log, err := logOn(t.Context(), conn)(ctx)
@@ -345,7 +346,7 @@ func TestNATSRestart(t *testing.T) {
 	t.Parallel()
 	etcd, server := etcdtest.Start(t), bustest.NewServer(t)
 	conn := server.Connect()
-	pods := listen(t, conn, bus.ResourceSubject("", "pods"))
+	pods := listen(t, conn, subject.Resource("", "pods"))
 	r := start(t, etcd, conn, logOn(t.Context(), conn), nil)
 	pods.next("progress", isProgress)
 	server.Stop()
@@ -365,7 +366,7 @@ func TestParts(t *testing.T) {
 		{Holds: only(podKind)}, {Name: "maps", Holds: only(mapKind)},
 	}})
 	for _, kind := range []*scheme.Kind{podKind, mapKind} {
-		l := listen(t, conn, bus.ProgressSubject(kind.Group, kind.Resource))
+		l := listen(t, conn, subject.Progress(kind.Group, kind.Resource))
 		l.next("progress of "+kind.Resource, func(m received) bool { return m.GetType() == watchv1.Type_TYPE_PROGRESS })
 	}
 }

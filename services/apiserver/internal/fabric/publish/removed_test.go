@@ -10,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
@@ -35,7 +36,7 @@ func TestRemoved(t *testing.T) {
 		Table: own, Feeds: feeds, Bus: conn, Parts: []publish.Part{{Storage: s, Holds: func(k *scheme.Kind) bool { return k.Custom }}},
 	})
 	got := make(chan watchv1.Type, 100)
-	if _, err := conn.Subscribe(t.Context(), bus.ProgressSubject(kind.Group, kind.Resource), func(m bus.Message) {
+	if _, err := conn.Subscribe(t.Context(), subject.Progress(kind.Group, kind.Resource), func(m bus.Message) {
 		message := &watchv1.Message{}
 		if err := proto.Unmarshal(m.Data, message); err != nil {
 			t.Error(err)

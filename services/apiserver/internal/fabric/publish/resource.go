@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -199,7 +200,7 @@ func (r *resource) watch(ctx context.Context, cursor int64) (*feed.Watcher, erro
 // loggedCursor returns the cursor of the log's last message of this history; 0 if there is none. It
 // fails if etcd contradicts the message: H2.
 func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
-	last, ok := r.logged(ctx, bus.ResourceSubject(r.kind.Group, r.kind.Resource))
+	last, ok := r.logged(ctx, subject.Resource(r.kind.Group, r.kind.Resource))
 	if !ok {
 		return 0, nil
 	}
@@ -214,7 +215,7 @@ func (r *resource) loggedCursor(ctx context.Context) (int64, error) {
 		return last.GetCursor(), nil
 	}
 	// A progress message names no object; the last change does.
-	if change, ok := r.logged(ctx, bus.ChangesSubject(r.kind.Group, r.kind.Resource)); ok && proto.Equal(change.GetHistory(), last.GetHistory()) {
+	if change, ok := r.logged(ctx, subject.Changes(r.kind.Group, r.kind.Resource)); ok && proto.Equal(change.GetHistory(), last.GetHistory()) {
 		if err := r.feed.Witness(ctx, of, seen(change)); err != nil {
 			return 0, err
 		}
@@ -330,9 +331,9 @@ func (r *resource) send(ctx context.Context, message *watchv1.Message) error {
 	}
 	s := &sent{
 		revision: message.GetRevision(), data: data,
-		subject: bus.WatchSubject(r.kind.Group, r.kind.Resource, message.GetScope(), message.GetNamespace(), message.GetName()),
+		subject: subject.Watch(r.kind.Group, r.kind.Resource, message.GetScope(), message.GetNamespace(), message.GetName()),
 		id: fmt.Sprintf("%d.%x/%d/%s/%s/%d", r.history.GetCreated(), r.history.GetNonce(), message.GetRevision(),
-			bus.Token(message.GetNamespace()), bus.Token(message.GetName()), message.GetType()),
+			subject.Token(message.GetNamespace()), subject.Token(message.GetName()), message.GetType()),
 	}
 	r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()
 	if r.journal.open != nil {
@@ -367,7 +368,7 @@ func (r *resource) sendRemoved(ctx context.Context) {
 		Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.kind.Resource,
 	})
 	if err == nil {
-		err = r.bus.Publish(ctx, bus.ProgressSubject(r.kind.Group, r.kind.Resource), data)
+		err = r.bus.Publish(ctx, subject.Progress(r.kind.Group, r.kind.Resource), data)
 	}
 	if err != nil {
 		r.logger.WarnContext(ctx, "could not tell informers that the resource is no longer served", "err", err)
@@ -388,7 +389,7 @@ func (r *resource) sendProgress(ctx context.Context, now time.Time, batch feed.B
 		if err != nil {
 			return fmt.Errorf("encoding a progress message: %w", err)
 		}
-		if err := r.bus.Publish(ctx, bus.ProgressSubject(r.kind.Group, r.kind.Resource), data); err != nil {
+		if err := r.bus.Publish(ctx, subject.Progress(r.kind.Group, r.kind.Resource), data); err != nil {
 			return err
 		}
 		r.metrics.messages.WithLabelValues(r.kind.Group, r.kind.Resource, message.GetType().String()).Inc()

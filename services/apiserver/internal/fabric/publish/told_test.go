@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
@@ -43,7 +43,7 @@ func TestALastingFaultIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	server := bustest.NewServer(t)
 	conn := server.Connect()
-	pods := listen(t, conn, bus.ProgressSubject("", "pods"))
+	pods := listen(t, conn, subject.Progress("", "pods"))
 	log := &tellings{Handler: slog.DiscardHandler, levels: map[slog.Level]int{}}
 	startWith(t, etcdtest.Start(t), publish.Config{Table: table, Bus: conn, Logger: slog.New(log), Parts: []publish.Part{{Holds: only(podKind)}}})
 	pods.next("progress", isProgress)

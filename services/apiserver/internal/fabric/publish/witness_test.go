@@ -10,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/publish"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -112,12 +113,12 @@ func write(t *testing.T, conn *bus.Conn, m *watchv1.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject := bus.WatchSubject("", "pods", "", "default", m.GetName())
+	at := subject.Watch("", "pods", "", "default", m.GetName())
 	if m.GetType() == watchv1.Type_TYPE_PROGRESS {
-		subject = bus.ProgressSubject("", "pods")
+		at = subject.Progress("", "pods")
 	}
 	kept := make(chan error, 1)
-	if err := log.PublishAsync(subject, data, "", func(err error) { kept <- err }); err != nil {
+	if err := log.PublishAsync(at, data, "", func(err error) { kept <- err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-kept; err != nil {

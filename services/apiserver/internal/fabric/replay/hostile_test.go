@@ -9,13 +9,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
 // TestOneReaderDoesNotStopTheOthers checks that a client that reads all the time leaves room for
 // the others.
 func TestOneReaderDoesNotStopTheOthers(t *testing.T) {
-	f := newFixture(t, func(ctx context.Context, asker bus.Client, _ *watchv1.Ask) error {
+	f := newFixture(t, func(ctx context.Context, asker subject.Client, _ *watchv1.Ask) error {
 		if asker.Identity == "hostile" {
 			<-ctx.Done()
 		}
@@ -23,7 +24,7 @@ func TestOneReaderDoesNotStopTheOthers(t *testing.T) {
 	})
 	f.open()
 	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // wait until the server is up
-	hostile := bus.Client{Inbox: f.conn.Client().Inbox, Identity: "hostile"}
+	hostile := subject.Client{Inbox: f.conn.Client().Inbox, Identity: "hostile"}
 	send := func(ask *watchv1.HistoryAsk, inbox string) {
 		t.Helper()
 		data, err := proto.Marshal(ask)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/fabric/wire"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -62,11 +63,11 @@ func (s *Server) turn(ctx context.Context, log Log, ask *watchv1.HistoryAsk) (*w
 }
 
 func next(ctx context.Context, log Log, ask *watchv1.HistoryAsk, from uint64) (bus.Logged, error) {
-	subject := bus.ResourceSubject(ask.GetGroup(), ask.GetResource())
+	changes := subject.Resource(ask.GetGroup(), ask.GetResource())
 	if from == 0 && ask.GetSince() > 0 {
-		return log.NextSince(ctx, subject, time.Unix(0, ask.GetSince()))
+		return log.NextSince(ctx, changes, time.Unix(0, ask.GetSince()))
 	}
-	return log.Next(ctx, subject, from)
+	return log.Next(ctx, changes, from)
 }
 
 // wanted decodes a message of the log and reports whether the ask covers it. Data that is not a
@@ -79,7 +80,7 @@ func wanted(logged bus.Logged, ask *watchv1.HistoryAsk) (*watchv1.Message, bool)
 	}
 	switch m.GetType() {
 	case watchv1.Type_TYPE_GAP, watchv1.Type_TYPE_PROGRESS:
-		return m, logged.Subject == bus.ProgressSubject(ask.GetGroup(), ask.GetResource())
+		return m, logged.Subject == subject.Progress(ask.GetGroup(), ask.GetResource())
 	}
 	view := fabric.View{Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope()}
 	// A name without a namespace is that of a cluster-wide object.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/inflight"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -63,11 +64,11 @@ type Config struct {
 	// Authorize checks that the asker may read the view. It returns nil, or the reason for the
 	// refusal, which the asker is shown. Nil allows everything, which is only safe on a bus with
 	// trusted users.
-	Authorize func(ctx context.Context, asker bus.Client, ask *watchv1.Ask) error
+	Authorize func(ctx context.Context, asker subject.Client, ask *watchv1.Ask) error
 	// Audit records an ask. The context that it returns is passed to Authorize. done ends the
 	// record with the status code that HTTP would return, and with the reason of a refusal. An
 	// error means that the ask must not be answered. Nil records nothing.
-	Audit func(ctx context.Context, asker bus.Client, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
+	Audit func(ctx context.Context, asker subject.Client, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
 	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the metrics; if nil there are none.
@@ -106,7 +107,7 @@ func New(cfg Config) *Server {
 func (s *Server) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
-	sub, err := s.cfg.Bus.QueueSubscribe(ctx, bus.AllHistorySubjects(), queue, func(m bus.Message) {
+	sub, err := s.cfg.Bus.QueueSubscribe(ctx, subject.AllHistory(), queue, func(m bus.Message) {
 		asker, ask, err := read(m)
 		if err != nil {
 			s.refused.Inc()
@@ -134,23 +135,23 @@ func (s *Server) Run(ctx context.Context) error {
 
 // read decodes an ask from a message, and the asker from the message's subject, which NATS
 // enforces. An ask whose reply subject is not an inbox of the asker gets no answer: R4.
-func read(m bus.Message) (bus.Client, *watchv1.HistoryAsk, error) {
-	asker, err := bus.ParseClient(m.Subject)
+func read(m bus.Message) (subject.Client, *watchv1.HistoryAsk, error) {
+	asker, err := subject.ParseClient(m.Subject)
 	if err != nil {
-		return bus.Client{}, nil, err
+		return subject.Client{}, nil, err
 	}
 	if !asker.Owns(m.Reply) {
-		return bus.Client{}, nil, errors.New("the reply subject is not an inbox of the asker")
+		return subject.Client{}, nil, errors.New("the reply subject is not an inbox of the asker")
 	}
 	if len(m.Data) > askBytes {
-		return bus.Client{}, nil, fmt.Errorf("reading an ask for history: %d bytes are too many", len(m.Data))
+		return subject.Client{}, nil, fmt.Errorf("reading an ask for history: %d bytes are too many", len(m.Data))
 	}
 	ask := &watchv1.HistoryAsk{}
 	if err := proto.Unmarshal(m.Data, ask); err != nil {
-		return bus.Client{}, nil, fmt.Errorf("reading an ask for history: %w", err)
+		return subject.Client{}, nil, fmt.Errorf("reading an ask for history: %w", err)
 	}
 	if m.Subject != asker.History(ask.GetGroup(), ask.GetResource()) {
-		return bus.Client{}, nil, errors.New("the ask names another resource than its subject")
+		return subject.Client{}, nil, errors.New("the ask names another resource than its subject")
 	}
 	return asker, ask, nil
 }
@@ -160,7 +161,7 @@ func refusal(outcome watchv1.HistoryOutcome, reason string) *watchv1.HistoryPage
 }
 
 // audited is page plus an audit record of the ask and the decision.
-func (s *Server) audited(ctx context.Context, asker bus.Client, ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
+func (s *Server) audited(ctx context.Context, asker subject.Client, ask *watchv1.HistoryAsk) *watchv1.HistoryPage {
 	view := &watchv1.Ask{
 		Group: ask.GetGroup(), Resource: ask.GetResource(), Namespace: ask.GetNamespace(), Name: ask.GetName(), Scope: ask.GetScope(),
 	}
@@ -187,7 +188,7 @@ func (s *Server) audited(ctx context.Context, asker bus.Client, ask *watchv1.His
 }
 
 // page answers an ask for the history of a view.
-func (s *Server) page(ctx context.Context, asker bus.Client, ask *watchv1.HistoryAsk, view *watchv1.Ask) *watchv1.HistoryPage {
+func (s *Server) page(ctx context.Context, asker subject.Client, ask *watchv1.HistoryAsk, view *watchv1.Ask) *watchv1.HistoryPage {
 	kind := s.cfg.Table.Stored(schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()})
 	if kind == nil {
 		return refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_FOUND, "the server could not find the requested resource")

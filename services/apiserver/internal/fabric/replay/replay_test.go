@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/replay"
@@ -29,7 +30,7 @@ type fixture struct {
 }
 
 // newFixture starts NATS with a log, and a server that reads the log.
-func newFixture(t *testing.T, authorize func(context.Context, bus.Client, *watchv1.Ask) error) *fixture {
+func newFixture(t *testing.T, authorize func(context.Context, subject.Client, *watchv1.Ask) error) *fixture {
 	t.Helper()
 	f := &fixture{t: t, conn: bustest.New(t)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,7 +51,7 @@ func newFixture(t *testing.T, authorize func(context.Context, bus.Client, *watch
 
 func (f *fixture) open() {
 	f.t.Helper()
-	log, err := f.conn.OpenLog(f.t.Context(), bus.LogConfig{Stream: "LOG", Subjects: []string{bus.AllWatchSubjects()}})
+	log, err := f.conn.OpenLog(f.t.Context(), bus.LogConfig{Stream: "LOG", Subjects: []string{subject.AllWatch()}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -62,11 +63,11 @@ func (f *fixture) open() {
 func (f *fixture) publish(messages ...*watchv1.Message) {
 	f.t.Helper()
 	for _, m := range messages {
-		subject := bus.WatchSubject(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName())
+		at := subject.Watch(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName())
 		if m.GetType() >= watchv1.Type_TYPE_PROGRESS {
-			subject = bus.ProgressSubject(m.GetGroup(), m.GetResource())
+			at = subject.Progress(m.GetGroup(), m.GetResource())
 		}
-		f.put(subject, m)
+		f.put(at, m)
 	}
 }
 
@@ -156,8 +157,8 @@ func TestViews(t *testing.T) {
 		message(4, passed, "", "", ""), message(5, deleted, "n1", "a", "x"), message(6, gap, "", "", ""), message(7, put, "~", "b", "y"),
 	)
 	// Neither message belongs at its subject.
-	f.put(bus.WatchSubject("", "pods", "~", "a", "forged"), message(8, put, "~", "b", "y"))
-	f.put(bus.WatchSubject("", "pods", "~", "a", "forged"), message(9, gap, "", "", ""))
+	f.put(subject.Watch("", "pods", "~", "a", "forged"), message(8, put, "~", "b", "y"))
+	f.put(subject.Watch("", "pods", "~", "a", "forged"), message(9, gap, "", "", ""))
 	nodes := message(10, put, "~", "", "n1")
 	nodes.Resource = "nodes"
 	f.publish(nodes)
@@ -217,7 +218,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestUnauthorizedReadersAreRefused(t *testing.T) {
-	f := newFixture(t, func(_ context.Context, _ bus.Client, ask *watchv1.Ask) error {
+	f := newFixture(t, func(_ context.Context, _ subject.Client, ask *watchv1.Ask) error {
 		if ask.GetNamespace() != "mine" || ask.GetResource() != "pods" || ask.GetScope() != "n" || ask.GetName() != "x" {
 			return errors.New("you may not")
 		}
@@ -241,7 +242,7 @@ func TestAnswersGoOnlyToTheAskersInbox(t *testing.T) {
 	f.open()
 	f.ask(&watchv1.HistoryAsk{Resource: "pods"}) // wait until the server is up
 	heard := make(chan bus.Message, 10_000)
-	target := bus.WatchSubject("", "pods", "~", "a", "forged")
+	target := subject.Watch("", "pods", "~", "a", "forged")
 	sub, err := f.conn.Subscribe(t.Context(), ">", func(m bus.Message) { heard <- m })
 	if err != nil {
 		t.Fatal(err)

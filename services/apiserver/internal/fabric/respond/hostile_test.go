@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/respond"
 )
@@ -21,7 +22,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 	p := start(t, respond.Config{}, 0)
 	p.mustAsk(&watchv1.Ask{Resource: "pods"}, watchv1.Outcome_OUTCOME_WHOLE) // wait until all have been read
 	inbox := p.conn.NewInbox()
-	hostile := bus.Client{Inbox: p.conn.Client().Inbox, Identity: "hostile"}
+	hostile := subject.Client{Inbox: p.conn.Client().Inbox, Identity: "hostile"}
 	data, err := proto.Marshal(&watchv1.Ask{Resource: "pods", Minimum: 1 << 60, History: p.history})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 func TestAskedNamesAreNotLabels(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, bus.Client, *watchv1.Ask) error { return nil }}, 0)
+	p := start(t, respond.Config{Registerer: registry, Authorize: func(context.Context, subject.Client, *watchv1.Ask) error { return nil }}, 0)
 	for i := range 5 {
 		p.mustAsk(&watchv1.Ask{Group: "made.up", Resource: fmt.Sprintf("thing%d", i)}, watchv1.Outcome_OUTCOME_NOT_FOUND)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/inflight"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -64,11 +65,11 @@ type Config struct {
 	// Authorize checks that the asker may read the view. It returns nil, or the reason for the
 	// refusal, which the asker is shown. Nil allows everything, which is only safe on a bus with
 	// trusted users.
-	Authorize func(ctx context.Context, asker bus.Client, ask *watchv1.Ask) error
+	Authorize func(ctx context.Context, asker subject.Client, ask *watchv1.Ask) error
 	// Audit records an ask. The context that it returns is passed to Authorize. done ends the
 	// record with the status code that HTTP would return, and with the reason of a refusal. An
 	// error means that the ask must not be answered. Nil records nothing.
-	Audit func(ctx context.Context, asker bus.Client, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
+	Audit func(ctx context.Context, asker subject.Client, ask *watchv1.Ask) (audited context.Context, done func(code int, reason string), err error)
 	// Logger receives what is not returned to any caller; slog.Default if nil.
 	Logger *slog.Logger
 	// Registerer receives the responder's metrics; if nil there are none.
@@ -104,7 +105,7 @@ func (r *Responder) Run(ctx context.Context) error {
 	defer cut()
 	var work sync.WaitGroup
 	defer work.Wait()
-	sub, err := r.cfg.Bus.QueueSubscribe(ctx, bus.AllAskSubjects(), queue, func(m bus.Message) {
+	sub, err := r.cfg.Bus.QueueSubscribe(ctx, subject.AllAsks(), queue, func(m bus.Message) {
 		asker, ask, ok := r.read(m)
 		if !ok {
 			return
@@ -149,13 +150,13 @@ func (r *Responder) Run(ctx context.Context) error {
 // read decodes an ask from a message, and the asker from the message's subject, which NATS
 // enforces: R4. An ask gets no answer if its reply subject is not an inbox of the asker, or if it
 // contradicts its subject: a responder may publish where an asker may not.
-func (r *Responder) read(m bus.Message) (bus.Client, *watchv1.Ask, bool) {
-	refuse := func(why string) (bus.Client, *watchv1.Ask, bool) {
+func (r *Responder) read(m bus.Message) (subject.Client, *watchv1.Ask, bool) {
+	refuse := func(why string) (subject.Client, *watchv1.Ask, bool) {
 		r.metrics.refused.WithLabelValues(why).Inc()
 		r.cfg.Logger.Debug("refused an ask", "reason", why, "subject", m.Subject, "reply", m.Reply)
-		return bus.Client{}, nil, false
+		return subject.Client{}, nil, false
 	}
-	asker, err := bus.ParseClient(m.Subject)
+	asker, err := subject.ParseClient(m.Subject)
 	if err != nil {
 		return refuse("subject")
 	}
@@ -176,7 +177,7 @@ func (r *Responder) read(m bus.Message) (bus.Client, *watchv1.Ask, bool) {
 }
 
 // answer waits until the feed can answer, and sends the answer.
-func (r *Responder) answer(ctx context.Context, reply string, asker bus.Client, ask *watchv1.Ask) {
+func (r *Responder) answer(ctx context.Context, reply string, asker subject.Client, ask *watchv1.Ask) {
 	chunks, what := r.audited(ctx, asker, ask)
 	if ctx.Err() != nil || chunks == nil {
 		return
@@ -190,7 +191,7 @@ func (r *Responder) answer(ctx context.Context, reply string, asker bus.Client, 
 }
 
 // audited is decide plus an audit record of the ask and the decision.
-func (r *Responder) audited(ctx context.Context, asker bus.Client, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+func (r *Responder) audited(ctx context.Context, asker subject.Client, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
 	if r.cfg.Audit == nil {
 		return r.decide(ctx, asker, ask)
 	}
@@ -212,7 +213,7 @@ func (r *Responder) audited(ctx context.Context, asker bus.Client, ask *watchv1.
 	return said, what
 }
 
-func (r *Responder) decide(ctx context.Context, asker bus.Client, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
+func (r *Responder) decide(ctx context.Context, asker subject.Client, ask *watchv1.Ask) (*encoded, watchv1.Outcome) {
 	end := func(what watchv1.Outcome, reason string) (*encoded, watchv1.Outcome) {
 		return outcome(what, nil, reason), what
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/respond"
@@ -338,7 +339,7 @@ func TestDigest(t *testing.T) {
 
 func TestForbidden(t *testing.T) {
 	t.Parallel()
-	p := start(t, respond.Config{Authorize: func(_ context.Context, _ bus.Client, ask *watchv1.Ask) error {
+	p := start(t, respond.Config{Authorize: func(_ context.Context, _ subject.Client, ask *watchv1.Ask) error {
 		if ask.GetResource() == "secrets" {
 			return errors.New("secrets is forbidden")
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/embedded"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
 )
 
@@ -48,8 +49,8 @@ func TestACarriedRequestIsNotLocal(t *testing.T) {
 	})
 	running.Go(func() {
 		if err := callout.Serve(ctx, callout.Config{Conn: server, Keys: keys, Decide: func(_ context.Context, shown callout.Credentials) (callout.Grant, error) {
-			who := bus.IdentityAt("jane", shown.Host)
-			return callout.Grant{Identity: who, User: "jane", Rights: bus.RightsOf(bus.Client{Inbox: shown.Inbox, Identity: who}), Expires: time.Now().Add(time.Hour)}, nil
+			who := subject.IdentityAt("jane", shown.Host)
+			return callout.Grant{Identity: who, User: "jane", Rights: subject.RightsOf(subject.Client{Inbox: shown.Inbox, Identity: who}), Expires: time.Now().Add(time.Hour)}, nil
 		}}); err != nil {
 			t.Errorf("admitting clients: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
@@ -20,7 +21,7 @@ func TestMessages(t *testing.T) {
 	s := harness.Start(t)
 	conn := s.OnBus("system:kube-controller-manager")
 	messages := make(chan *watchv1.Message, 100)
-	sub, err := conn.Subscribe(t.Context(), bus.ResourceSubject("", "configmaps"), func(m bus.Message) {
+	sub, err := conn.Subscribe(t.Context(), subject.Resource("", "configmaps"), func(m bus.Message) {
 		message := &watchv1.Message{}
 		if err := proto.Unmarshal(m.Data, message); err == nil && message.GetName() == "told" {
 			messages <- message

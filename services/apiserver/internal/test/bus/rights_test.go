@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
@@ -96,13 +97,13 @@ func TestHostileClients(t *testing.T) {
 	leader := ""
 	harness.Eventually(t, "a publisher is elected", func() bool {
 		for _, candidate := range etcd.Values(t, "/garboard/election/registry/publisher/") {
-			leader = bus.LeadSubject("publisher", candidate)
+			leader = subject.Lead("publisher", candidate)
 		}
 		return leader != ""
 	})
 	victims := victim.NewInbox()
 	injected := []string{
-		bus.WatchSubject("", "pods", "n1", "evil", "x"), bus.ProgressSubject("evil.io", "pods"), victims,
+		subject.Watch("", "pods", "n1", "evil", "x"), subject.Progress("evil.io", "pods"), victims,
 		"$JS.API.STREAM.PURGE.GARBOARD_WATCH", "$JS.API.STREAM.INFO.GARBOARD_WATCH", "$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO", "$SYS.REQ.USER.AUTH",
 		"_R_.evil", "elsewhere",
 	}
@@ -112,14 +113,14 @@ func TestHostileClients(t *testing.T) {
 			self := conn.Client()
 			other := victim.Client()
 			publish := append(slices.Clone(injected),
-				other.Ask("", "secrets"), other.API(), bus.WhoSubject(other.Inbox), bus.NodeSubject("n2", "logs"),
-				leader, bus.LeadSubject("publisher", "x"),
-				bus.Client{Inbox: self.Inbox, Identity: bus.NoIdentity}.Ask("", "secrets"),
-				bus.Client{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
-				bus.Client{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
+				other.Ask("", "secrets"), other.API(), subject.Who(other.Inbox), subject.Node("n2", "logs"),
+				leader, subject.Lead("publisher", "x"),
+				subject.Client{Inbox: self.Inbox, Identity: subject.NoIdentity}.Ask("", "secrets"),
+				subject.Client{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
+				subject.Client{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
 			)
 			if name != "node n1" {
-				publish = append(publish, bus.NodeSubject("n1", "logs"))
+				publish = append(publish, subject.Node("n1", "logs"))
 			}
 			for _, subject := range publish {
 				if err := conn.Publish(ctx, subject, []byte(evil)); err != nil {
@@ -138,24 +139,24 @@ func TestHostileClients(t *testing.T) {
 				if err := conn.PublishRequest(ctx, self.API(), reply, ask); err != nil {
 					t.Fatal(err)
 				}
-				if err := conn.PublishRequest(ctx, bus.WhoSubject(self.Inbox), reply, nil); err != nil {
+				if err := conn.PublishRequest(ctx, subject.Who(self.Inbox), reply, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
 			subjects := []string{
 				">", "gb.>", "gb.watch.>", "gb.watch.*.*.*.*.*", "gb.watch.core.>", "gb.ask.>", "gb.api.>", "gb.who.*", "_INBOX.>", "_INBOX.*.>",
 				victims, "_INBOX." + other.Inbox + ".>", "$SYS.>", "$JS.>", "$JS.API.>", "$JS.EVENT.>", "$SYS.REQ.USER.AUTH", "_R_.>",
-				"gb.node.*.logs", bus.NodeSubject("n2", "logs"), "gb.lead.>", "gb.lead.*.*", "gb.lead.publisher.*", leader,
+				"gb.node.*.logs", subject.Node("n2", "logs"), "gb.lead.>", "gb.lead.*.*", "gb.lead.publisher.*", leader,
 			}
 			if name != "the controllers" {
-				subjects = append(subjects, bus.ResourceSubject("", "secrets"), bus.ViewSubject("", "secrets", "", "default", ""))
+				subjects = append(subjects, subject.Resource("", "secrets"), subject.View("", "secrets", "", "default", ""))
 				if outcome, why := harness.Asked(t, conn, &watchv1.Ask{Resource: "secrets"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
 					t.Errorf("asking for secrets: got %v %s", outcome, why)
 				}
 			}
 			if name == "node n1" || name == "an account without rights" {
-				subjects = append(subjects, bus.ResourceSubject("", "pods"), bus.ViewSubject("", "pods", "n2", "", ""),
-					bus.ViewSubject("", "pods", scheme.Unscoped, "", ""), bus.ViewSubject("", "nodes", "", "", "n2"), bus.ResourceSubject("", "configmaps"))
+				subjects = append(subjects, subject.Resource("", "pods"), subject.View("", "pods", "n2", "", ""),
+					subject.View("", "pods", scheme.Unscoped, "", ""), subject.View("", "nodes", "", "", "n2"), subject.Resource("", "configmaps"))
 				for _, ask := range []*watchv1.Ask{{Resource: "pods"}, {Resource: "pods", Scope: "n2"}, {Resource: "pods", Scope: scheme.Unscoped}, {Resource: "pods", Namespace: "default", Name: "p2"}} {
 					if outcome, why := harness.Asked(t, conn, ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
 						t.Errorf("asking for %v: got %v %s", ask, outcome, why)
@@ -168,7 +169,7 @@ func TestHostileClients(t *testing.T) {
 				}
 			}
 			if name == "node n1" {
-				for _, subject := range []string{bus.ViewSubject("", "pods", "n1", "", ""), bus.ViewSubject("", "nodes", "", "", "n1"), bus.ProgressSubject("", "pods"), bus.NodeSubject("n1", "logs")} {
+				for _, subject := range []string{subject.View("", "pods", "n1", "", ""), subject.View("", "nodes", "", "", "n1"), subject.Progress("", "pods"), subject.Node("n1", "logs")} {
 					if harness.Denied(t, conn, subject) {
 						t.Errorf("the client may not subscribe to its own %s", subject)
 					}
@@ -211,7 +212,7 @@ func TestHostileClients(t *testing.T) {
 			}
 		}
 	}
-	log, err := trusted.OpenLog(ctx, bus.LogConfig{Stream: "GARBOARD_WATCH", Subjects: []string{bus.AllWatchSubjects()}, MaxAge: 24 * time.Hour, MaxBytes: 256 << 20, Replicas: 1})
+	log, err := trusted.OpenLog(ctx, bus.LogConfig{Stream: "GARBOARD_WATCH", Subjects: []string{subject.AllWatch()}, MaxAge: 24 * time.Hour, MaxBytes: 256 << 20, Replicas: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestWithdrawnRight(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[string]bool{}
 	var refused bool
-	if _, err := conn.Subscribe(ctx, bus.ViewSubject("", "configmaps", "", "default", ""), func(m bus.Message) {
+	if _, err := conn.Subscribe(ctx, subject.View("", "configmaps", "", "default", ""), func(m bus.Message) {
 		mu.Lock()
 		defer mu.Unlock()
 		heard[m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]] = true

@@ -20,6 +20,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/fabricsource"
@@ -60,7 +61,7 @@ func replicaThat(t *testing.T, etcd *etcdtest.Server, conn *bus.Conn, answers bo
 		Feeds: feeds, Bus: conn, Peers: conn, Logger: quiet,
 		Parts: []publish.Part{{
 			Storage: s,
-			OpenLog: publish.JetStream(conn, "WATCH", func() []string { return []string{bus.AllWatchSubjects()} }, time.Hour, 0, 1),
+			OpenLog: publish.JetStream(conn, "WATCH", func() []string { return []string{subject.AllWatch()} }, time.Hour, 0, 1),
 		}},
 	})
 	parts := []func(context.Context) error{feeds.Run, publisher.Run}

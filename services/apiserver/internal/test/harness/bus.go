@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
@@ -80,7 +81,7 @@ func Asked(t testing.TB, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, str
 func Published(t testing.TB, conn *bus.Conn, group, resource string) {
 	t.Helper()
 	told := make(chan struct{}, 1)
-	sub, err := conn.Subscribe(t.Context(), bus.ProgressSubject(group, resource), func(bus.Message) {
+	sub, err := conn.Subscribe(t.Context(), subject.Progress(group, resource), func(bus.Message) {
 		select {
 		case told <- struct{}{}:
 		default:

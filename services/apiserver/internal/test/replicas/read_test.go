@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
@@ -276,7 +276,7 @@ func replicasCarryLogs(t *testing.T, r *replicas) {
 		t.Fatal(err)
 	}
 	node := r.servers[0].OnBus("system:node:n1")
-	served, err := node.ServeStream(ctx, bus.NodeSubject("n1", "logs"), "", func(_ context.Context, request []byte, w io.Writer) error {
+	served, err := node.ServeStream(ctx, subject.Node("n1", "logs"), "", func(_ context.Context, request []byte, w io.Writer) error {
 		var asked struct{ UID string }
 		if err := json.Unmarshal(request, &asked); err != nil {
 			return err

@@ -48,7 +48,7 @@ func apiserver() dashboard {
 			graph("In flight", "short", "sum by (instance, request_kind) (apiserver_current_inflight_requests)", "{{instance}} {{request_kind}}"),
 			graph("Watches and logs", "short", "sum by (instance) (apiserver_longrunning_requests)", "{{instance}}").saying("Over HTTP; clients that follow over NATS are not included."),
 			graph("Events sent to watches", "short", "sum(rate(apiserver_watch_events_total[$__rate_interval])) or vector(0)", "per second"),
-			graph("Requests over NATS", "reqps", "sum(rate(garboard_carrier_requests_total[$__rate_interval])) or vector(0)", "per second"),
+			graph("Requests over NATS", "reqps", "sum(rate(garboard_bushttp_requests_total[$__rate_interval])) or vector(0)", "per second"),
 		}},
 		{"Clients", []panel{
 			graph("Authentication", "reqps", "sum by (result) (rate(authentication_attempts[$__rate_interval]))", "{{result}}"),

@@ -90,8 +90,8 @@ func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 	server.end(t)
 	// The first refused request is how the test learns that the server is there.
 	for name, want := range map[string]float64{
-		"garboard_carrier_requests": 0, "garboard_carrier_requests_total answered": 1, "garboard_carrier_requests_total refused": requests - 8192 + 1,
-		"garboard_carrier_requests_total cut": 8192, "garboard_carrier_body_bytes_total out": 0,
+		"garboard_bushttp_requests": 0, "garboard_bushttp_requests_total answered": 1, "garboard_bushttp_requests_total refused": requests - 8192 + 1,
+		"garboard_bushttp_requests_total cut": 8192, "garboard_bushttp_body_bytes_total out": 0,
 	} {
 		if got := value(t, registry, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)

@@ -53,7 +53,7 @@ type ServerConfig struct {
 type Server struct {
 	ServerConfig
 	buffers   buffers
-	places    *inflight.Places
+	limiter   *inflight.Limiter
 	metrics   *metrics
 	malformed logsample.Gate
 
@@ -75,7 +75,7 @@ func NewServer(cfg ServerConfig) *Server {
 	}
 	return &Server{
 		ServerConfig: cfg, exchanges: map[string]*exchange{},
-		places: inflight.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer),
+		limiter: inflight.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer),
 	}
 }
 
@@ -177,7 +177,7 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	case wantsUpgrade(request):
 		s.refuse(ctx, m, f.credit, request.Method, noUpgrade)
 		return nil
-	case !s.places.Take(asker.User()):
+	case !s.limiter.TryAcquire(asker.User()):
 		s.refuse(ctx, m, f.credit, request.Method, tooMany)
 		return nil
 	}
@@ -299,7 +299,7 @@ func answersTo(at, inbox string) bool {
 
 func (s *Server) forget(x *exchange) {
 	s.metrics.inWork.Dec()
-	s.places.Leave(x.user)
+	s.limiter.Release(x.user)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.exchanges, x.address)

@@ -4,36 +4,39 @@ package inflight
 
 import "sync"
 
-// Places are the slots for requests in flight. They are safe for concurrent use.
-type Places struct {
-	all, each int
+// Limiter limits the requests in flight. It is safe for concurrent use.
+type Limiter struct {
+	total, perClient int
 
-	mu    sync.Mutex
-	taken int
-	by    map[string]int // only clients that hold a slot
+	mu       sync.Mutex
+	inFlight int
+	of       map[string]int // only clients with requests in flight
 }
 
-// New returns slots for all requests in total, of which each client may hold at most each.
-func New(all, each int) *Places { return &Places{all: all, each: each, by: map[string]int{}} }
+// New returns a Limiter for at most total requests, of which each client may have at most perClient.
+func New(total, perClient int) *Limiter {
+	return &Limiter{total: total, perClient: perClient, of: map[string]int{}}
+}
 
-// Take takes a slot for a client and reports whether there was one. Leave gives it back.
-func (p *Places) Take(client string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.taken >= p.all || p.by[client] >= p.each {
+// TryAcquire counts one more request of a client, and reports whether the limits allow it. The
+// caller must call Release for each request that was allowed.
+func (l *Limiter) TryAcquire(client string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inFlight >= l.total || l.of[client] >= l.perClient {
 		return false
 	}
-	p.taken++
-	p.by[client]++
+	l.inFlight++
+	l.of[client]++
 	return true
 }
 
-// Leave gives back a slot that Take took.
-func (p *Places) Leave(client string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.taken--
-	if p.by[client]--; p.by[client] == 0 {
-		delete(p.by, client)
+// Release ends a request that TryAcquire allowed.
+func (l *Limiter) Release(client string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inFlight--
+	if l.of[client]--; l.of[client] == 0 {
+		delete(l.of, client)
 	}
 }

@@ -7,28 +7,28 @@ import (
 )
 
 func TestLimits(t *testing.T) {
-	p := inflight.New(5, 3)
-	take := func(who string, want bool) {
+	l := inflight.New(5, 3)
+	acquire := func(who string, want bool) {
 		t.Helper()
-		if got := p.Take(who); got != want {
-			t.Errorf("Take(%s) = %t", who, got)
+		if got := l.TryAcquire(who); got != want {
+			t.Errorf("TryAcquire(%s) = %t", who, got)
 		}
 	}
 	for range 3 {
-		take("a", true)
+		acquire("a", true)
 	}
-	take("a", false)
-	take("b", true)
-	take("b", true)
-	take("b", false) // All slots are taken.
-	p.Leave("a")
-	take("c", true)
-	take("a", false)
+	acquire("a", false)
+	acquire("b", true)
+	acquire("b", true)
+	acquire("b", false) // The total is reached.
+	l.Release("a")
+	acquire("c", true)
+	acquire("a", false)
 	for _, who := range []string{"a", "a", "b", "b", "c"} {
-		p.Leave(who)
+		l.Release(who)
 	}
 	for range 3 {
-		take("a", true)
+		acquire("a", true)
 	}
-	take("a", false)
+	acquire("a", false)
 }

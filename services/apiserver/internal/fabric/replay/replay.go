@@ -78,7 +78,7 @@ type Config struct {
 // Server answers asks for history.
 type Server struct {
 	cfg     Config
-	slots   *inflight.Places
+	limiter *inflight.Limiter
 	pages   *prometheus.CounterVec
 	refused prometheus.Counter
 }
@@ -89,7 +89,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{
-		cfg: cfg, slots: inflight.New(concurrent, concurrentEach),
+		cfg: cfg, limiter: inflight.New(concurrent, concurrentEach),
 		pages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_history_pages_total", Help: "Requested pages of the log of watch messages, by outcome.",
 		}, []string{"outcome"}),
@@ -115,12 +115,12 @@ func (s *Server) Run(ctx context.Context) error {
 			return
 		}
 		user := asker.User()
-		if !s.slots.Take(user) {
+		if !s.limiter.TryAcquire(user) {
 			s.send(ctx, m.Reply, refusal(watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET, "this apiserver is too busy"))
 			return
 		}
 		work.Go(func() {
-			defer s.slots.Leave(user)
+			defer s.limiter.Release(user)
 			s.send(ctx, m.Reply, s.audited(ctx, asker, ask))
 		})
 	})

@@ -38,7 +38,7 @@ func TestOneAskerDoesNotStopTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sub.Unsubscribe()
-	// While the hostile client gets no more places, others still do.
+	// While the hostile client gets no more slots, others still do.
 	for i := range 300 {
 		if err := p.conn.PublishRequest(t.Context(), hostile.Ask("", "pods"), inbox, data); err != nil {
 			t.Fatal(err)

@@ -81,7 +81,7 @@ type Responder struct {
 	cfg     Config
 	cache   *answerCache
 	metrics *metrics
-	slots   *inflight.Places
+	limiter *inflight.Limiter
 	rates   rates
 }
 
@@ -92,7 +92,7 @@ func New(cfg Config) *Responder {
 	}
 	r := &Responder{
 		cfg: cfg, cache: newAnswerCache(),
-		metrics: newMetrics(cfg.Registerer), slots: inflight.New(concurrent, concurrentEach),
+		metrics: newMetrics(cfg.Registerer), limiter: inflight.New(concurrent, concurrentEach),
 	}
 	return r
 }
@@ -118,12 +118,12 @@ func (r *Responder) Run(ctx context.Context) error {
 			}
 			return
 		}
-		if !r.slots.Take(user) {
+		if !r.limiter.TryAcquire(user) {
 			r.send(ctx, m.Reply, outcome(watchv1.Outcome_OUTCOME_NOT_YET, nil, "this apiserver is too busy"))
 			return
 		}
 		work.Go(func() {
-			defer r.slots.Leave(user)
+			defer r.limiter.Release(user)
 			r.answer(ctx, m.Reply, asker, ask)
 		})
 	})

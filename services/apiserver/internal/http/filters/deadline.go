@@ -38,7 +38,7 @@ func isLong(a authz.Attributes) bool {
 }
 
 // bound ends the request at its deadline, whatever the client does. A client that doesn't send its
-// body, or doesn't read the response, would otherwise hold its place for ever. bound must be called
+// body, or doesn't read the response, would otherwise hold its slot for ever. bound must be called
 // before the request is served, and end after it.
 func (q *request) bound() (end func()) {
 	if q.long || q.Timeout < 0 {

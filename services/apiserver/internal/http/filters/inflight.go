@@ -14,7 +14,7 @@ import (
 // retryAfter is the number of seconds after which a client that was turned away may retry.
 const retryAfter = 1
 
-// One user may hold at most one in userShare of the unreserved places. One place in leaderShare,
+// One user may hold at most one in userShare of the unreserved slots. One slot in leaderShare,
 // one in nodeShare and one in planeShare are reserved for the clients that keep the plane alive.
 const (
 	userShare   = 4
@@ -28,11 +28,11 @@ const (
 type Limits struct {
 	// Reads and Writes are the bounds; there is no bound if not positive.
 	Reads, Writes int
-	// NoShares hands out places first come, first served. It is for measurements.
+	// NoShares hands out slots first come, first served. It is for measurements.
 	NoShares bool
 }
 
-// class is a class of requests for which some places are reserved.
+// class is a class of requests for which some slots are reserved.
 type class int
 
 const (
@@ -40,17 +40,17 @@ const (
 	leader         // a component of the plane writes its leader election lease
 	node           // a node agent
 	planeOwn       // controllers, scheduler and the service accounts of kube-system
-	exempt         // needs no place
+	exempt         // needs no slot
 )
 
-// limits are the places for requests in flight.
+// limits are the slots for requests in flight.
 type limits struct{ reads, writes *pool }
 
 func newLimits(cfg Limits) limits {
 	return limits{reads: newPool(cfg.Reads, cfg.NoShares), writes: newPool(cfg.Writes, cfg.NoShares)}
 }
 
-// acquire reserves a place for a request and returns false if none is free.
+// acquire reserves a slot for a request and returns false if none is free.
 func (l limits) acquire(a authz.Attributes, user authn.User) (leave func(), ok bool) {
 	if isRead(a) {
 		return l.reads.acquire(user.Name, classOf(a, user))
@@ -58,13 +58,13 @@ func (l limits) acquire(a authz.Attributes, user authn.User) (leave func(), ok b
 	return l.writes.acquire(user.Name, classOf(a, user))
 }
 
-// pool is the places for reads, or those for writes.
+// pool is the slots for reads, or those for writes.
 type pool struct {
-	open     *inflight.Places
-	reserved map[class]*inflight.Places
+	open     *inflight.Limiter
+	reserved map[class]*inflight.Limiter
 }
 
-// newPool returns a pool, or nil, which never runs out of places, if all is not positive.
+// newPool returns a pool, or nil, which never runs out of slots, if all is not positive.
 func newPool(all int, noShares bool) *pool {
 	if all <= 0 {
 		return nil
@@ -75,7 +75,7 @@ func newPool(all int, noShares bool) *pool {
 	leaders, nodes, own := all/leaderShare, all/nodeShare, all/planeShare
 	return &pool{
 		open: inflight.New(all-leaders-nodes-own, max(1, all/userShare)),
-		reserved: map[class]*inflight.Places{
+		reserved: map[class]*inflight.Limiter{
 			leader: inflight.New(leaders, leaders),
 			node:   inflight.New(nodes, max(1, nodes/userShare)),
 			// The plane's own users are few, and all of them are trusted.
@@ -84,14 +84,14 @@ func newPool(all int, noShares bool) *pool {
 	}
 }
 
-// acquire reserves a place for a request: one of its class's places, or else one open to all.
+// acquire reserves a slot for a request: one of its class's slots, or else one open to all.
 func (p *pool) acquire(user string, of class) (leave func(), ok bool) {
 	if p == nil || of == exempt {
 		return func() {}, true
 	}
-	for _, room := range []*inflight.Places{p.reserved[of], p.open} {
-		if room != nil && room.Take(user) {
-			return func() { room.Leave(user) }, true
+	for _, limiter := range []*inflight.Limiter{p.reserved[of], p.open} {
+		if limiter != nil && limiter.TryAcquire(user) {
+			return func() { limiter.Release(user) }, true
 		}
 	}
 	return nil, false

@@ -46,7 +46,7 @@ var (
 	dns       = authn.User{Name: "system:serviceaccount:kube-system:dns"}
 )
 
-// takeAll takes places until none is left, and returns their number.
+// takeAll takes slots until none is left, and returns their number.
 func takeAll(l limits, a authz.Attributes, user authn.User) int {
 	for n := 0; ; n++ {
 		if _, ok := l.acquire(a, user); !ok || n > 1000 {
@@ -55,7 +55,7 @@ func takeAll(l limits, a authz.Attributes, user authn.User) int {
 	}
 }
 
-// TestShares checks how many places each user gets, one user after the other.
+// TestShares checks how many slots each user gets, one user after the other.
 func TestShares(t *testing.T) {
 	type taker struct {
 		name string
@@ -65,14 +65,14 @@ func TestShares(t *testing.T) {
 	}
 	stranger := func(n int) authn.User { return authn.User{Name: fmt.Sprintf("stranger%d", n)} }
 	for name, takers := range map[string][]taker{
-		"strangers leave the reserved places": {
+		"strangers leave the reserved slots": {
 			{"a stranger", list, stranger(1), 40}, {"a second stranger", list, stranger(2), 40}, {"a third stranger", list, stranger(3), 10}, {"a fourth stranger", list, stranger(4), 0},
 			{"a node", list, node1, 5}, {"another node", list, node2, 5},
 			{"the scheduler", list, scheduler, 40}, {"a system service account", list, dns, 0},
 			{"a leader's renewal", renew, scheduler, 25}, {"a read of a leader's lease", authz.Attributes{Verb: "get", Group: "coordination.k8s.io", Resource: "leases"}, scheduler, 10},
 			{"a stranger's write", create, stranger(1), 20},
 		},
-		"a node takes unreserved places, too": {
+		"a node takes unreserved slots, too": {
 			{"a node", list, node1, 45}, {"another node", list, node2, 45}, {"an ordinary user", list, alice, 10},
 		},
 		"leases of strangers and nodes are not a leader's": {
@@ -83,7 +83,7 @@ func TestShares(t *testing.T) {
 		l := newLimits(Limits{Reads: 160, Writes: 80})
 		for _, c := range takers {
 			if got := takeAll(l, c.a, c.user); got != c.want {
-				t.Errorf("%s: %s gets %d places, want %d", name, c.name, got, c.want)
+				t.Errorf("%s: %s gets %d slots, want %d", name, c.name, got, c.want)
 			}
 		}
 		probe := authz.Attributes{Verb: "get", Path: "/readyz"}
@@ -93,8 +93,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestPlacesAreGivenBack: places return to the pool that they were taken from.
-func TestPlacesAreGivenBack(t *testing.T) {
+// TestSlotsAreGivenBack: slots return to the pool that they were taken from.
+func TestSlotsAreGivenBack(t *testing.T) {
 	l := newLimits(Limits{Reads: 16, Writes: 16})
 	for range 100 {
 		for _, user := range []authn.User{alice, node1, scheduler} {
@@ -105,7 +105,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 				}
 			}
 			if len(all) < 4 {
-				t.Fatalf("%s gets %d places, want at least 4", user.Name, len(all))
+				t.Fatalf("%s gets %d slots, want at least 4", user.Name, len(all))
 			}
 			for _, leave := range all {
 				leave()
@@ -116,14 +116,14 @@ func TestPlacesAreGivenBack(t *testing.T) {
 
 func TestNoShares(t *testing.T) {
 	if n := takeAll(newLimits(Limits{Reads: 7, NoShares: true}), list, alice); n != 7 {
-		t.Errorf("one user gets %d places, want 7", n)
+		t.Errorf("one user gets %d slots, want 7", n)
 	}
 	if n := takeAll(newLimits(Limits{Reads: -1}), list, alice); n < 1000 {
-		t.Errorf("got %d places without a bound, want 1000 and more", n)
+		t.Errorf("got %d slots without a bound, want 1000 and more", n)
 	}
 	for _, few := range []int{1, 2, 3} {
 		if n := takeAll(newLimits(Limits{Reads: few}), list, alice); n != 1 {
-			t.Errorf("with %d places in all, one user gets %d, want 1", few, n)
+			t.Errorf("with %d slots in all, one user gets %d, want 1", few, n)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestDroppedIsCounted(t *testing.T) {
 	c := newChain(t, metrics, nil)
 	c.limits = newLimits(Limits{Writes: 1})
 	if _, ok := c.limits.acquire(create, alice); !ok {
-		t.Fatal("no place for the first")
+		t.Fatal("no slot for the first")
 	}
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/livez", nil))

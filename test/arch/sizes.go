@@ -18,7 +18,6 @@ const (
 var largePackages = map[string]int{
 	"libs/bus":                                         2495,
 	"libs/bus/bushttp":                                 2301,
-	"libs/informer/workqueue":                          2196,
 	"services/apiserver/internal/admission":            2253,
 	"services/apiserver/internal/kinds/columns":        2029,
 	"services/apiserver/internal/registry":             2955,

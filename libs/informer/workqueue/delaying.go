@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
+
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/schedule"
 )
 
 // TypedDelayingInterface is a queue that can add an item later, so that a failed item is retried
@@ -109,7 +111,7 @@ func newDelaying[T comparable](config TypedDelayingQueueConfig[T]) *delaying[T] 
 		typed:          typed,
 		clock:          config.Clock,
 		retries:        newRetries(config.MetricsProvider, config.Name),
-		waiting:        newSchedule[T](config.Clock.Now()),
+		waiting:        schedule.New[T](config.Clock.Now()),
 		wake:           make(chan struct{}, 1),
 		stop:           make(chan struct{}),
 	}
@@ -128,7 +130,7 @@ type delaying[T comparable] struct {
 	retries  CounterMetric // nil: none
 
 	mu      sync.Mutex
-	waiting *schedule[T]
+	waiting *schedule.Schedule[T]
 	// due is memory for items on their way from the schedule to the queue. Only the goroutine uses
 	// it.
 	due []T
@@ -150,12 +152,12 @@ const maxWait = 10 * time.Second
 
 // AddAfter adds item when duration has passed.
 func (q *delaying[T]) AddAfter(item T, duration time.Duration) {
-	q.addAfter(item, duration, keepEarlier)
+	q.addAfter(item, duration, schedule.KeepEarlier)
 }
 
 // addAfter is AddAfter with a rule for an item that already waits. It reports whether item was
 // added, or has the requested time.
-func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
+func (q *delaying[T]) addAfter(item T, duration time.Duration, r schedule.Rule) bool {
 	if q.ShuttingDown() {
 		return false
 	}
@@ -163,7 +165,7 @@ func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
 		q.retries.Inc()
 	}
 	if duration <= 0 {
-		if r != keepEarlier && !q.overtake(item, r) {
+		if r != schedule.KeepEarlier && !q.overtake(item, r) {
 			return false
 		}
 		q.Add(item)
@@ -179,8 +181,8 @@ func (q *delaying[T]) addAfter(item T, duration time.Duration, r rule) bool {
 
 // delay puts item on the schedule, and reports whether it has the requested time. The caller holds
 // the lock.
-func (q *delaying[T]) delay(item T, duration time.Duration, r rule) bool {
-	taken, head := q.waiting.insert(item, q.clock.Now(), duration, r)
+func (q *delaying[T]) delay(item T, duration time.Duration, r schedule.Rule) bool {
+	taken, head := q.waiting.Insert(item, q.clock.Now(), duration, r)
 	switch {
 	case !head:
 	case q.running:
@@ -244,7 +246,7 @@ func (q *delaying[T]) serve() {
 func (q *delaying[T]) retire() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.running = q.waiting.len() > 0
+	q.running = q.waiting.Len() > 0
 	return !q.running
 }
 
@@ -291,14 +293,14 @@ func (q *delaying[T]) takeDue(down bool) (due []T, next time.Duration, s state) 
 	clear(q.due)
 	q.due = q.due[:0]
 	if down && !q.draining {
-		q.waiting.clear()
+		q.waiting.Clear()
 	}
 	now := q.clock.Now()
-	for q.waiting.len() > 0 && len(q.due) < dueAtOnce {
-		if next = q.waiting.wait(now); next > 0 && !q.hurry {
+	for q.waiting.Len() > 0 && len(q.due) < dueAtOnce {
+		if next = q.waiting.Wait(now); next > 0 && !q.hurry {
 			break
 		}
-		q.due = append(q.due, q.waiting.pop())
+		q.due = append(q.due, q.waiting.Pop())
 	}
 	if q.together {
 		for _, item := range q.due {
@@ -306,7 +308,7 @@ func (q *delaying[T]) takeDue(down bool) (due []T, next time.Duration, s state) 
 		}
 	}
 	switch {
-	case len(q.due) > 0 || q.waiting.len() > 0:
+	case len(q.due) > 0 || q.waiting.Len() > 0:
 		return q.due, next, waits
 	case !down && !q.draining && !q.stopped:
 		return nil, 0, idle
@@ -337,11 +339,11 @@ func (q *delaying[T]) end() {
 	q.stopOnce.Do(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		if q.draining && q.waiting.len() > 0 {
+		if q.draining && q.waiting.Len() > 0 {
 			q.typed.abandon()
 		}
 		q.stopped = true
-		q.waiting.clear()
+		q.waiting.Clear()
 		close(q.stop)
 	})
 }

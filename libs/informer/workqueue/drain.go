@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/schedule"
 )
 
 // ErrShutDown is the cause of an error of Drain if ShutDown ended the wait.
@@ -148,19 +150,19 @@ type TypedScheduler[T comparable] interface {
 
 // ReplaceAfter is documented at TypedScheduler.
 func (q *delaying[T]) ReplaceAfter(item T, duration time.Duration) bool {
-	return q.addAfter(item, duration, keepNew)
+	return q.addAfter(item, duration, schedule.KeepNew)
 }
 
 // AddAfterIfAbsent is documented at TypedScheduler.
 func (q *delaying[T]) AddAfterIfAbsent(item T, duration time.Duration) bool {
-	return q.addAfter(item, duration, keepOld)
+	return q.addAfter(item, duration, schedule.KeepOld)
 }
 
 // CancelAfter is documented at TypedScheduler.
 func (q *delaying[T]) CancelAfter(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waited, head := q.waiting.remove(item)
+	waited, head := q.waiting.Remove(item)
 	if head {
 		q.signal()
 	}
@@ -169,13 +171,13 @@ func (q *delaying[T]) CancelAfter(item T) bool {
 
 // overtake prepares the schedule for an immediate add of item; it reports whether item should be
 // added.
-func (q *delaying[T]) overtake(item T, r rule) bool {
+func (q *delaying[T]) overtake(item T, r schedule.Rule) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped || q.draining || (r == keepOld && q.waiting.has(item)) {
+	if q.stopped || q.draining || (r == schedule.KeepOld && q.waiting.Has(item)) {
 		return false
 	}
-	if _, head := q.waiting.remove(item); head {
+	if _, head := q.waiting.Remove(item); head {
 		q.signal()
 	}
 	return true
@@ -185,7 +187,7 @@ func (q *delaying[T]) overtake(item T, r rule) bool {
 func (q *delaying[T]) Delayed() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting.len()
+	return q.waiting.Len()
 }
 
 // Drain is documented at TypedScheduler.
@@ -216,7 +218,7 @@ func (q *delaying[T]) beginDrain(delayed DelayedItems) (ticket drainFailures) {
 	case HandOutDelayed:
 		q.hurry = true
 	case DropDelayed:
-		q.waiting.clear()
+		q.waiting.Clear()
 	}
 	q.signal()
 	return q.typed.refuse(q.running && !q.stopped)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/levels"
 )
 
 // GaugeMetric is a number that goes up and down by one.
@@ -99,7 +101,7 @@ type metrics[T comparable] struct {
 	clock clock.PassiveClock
 	depth GaugeMetric
 	// order is the order of a queue with priorities whose depth counts by priority; otherwise nil.
-	order    *levels[T]
+	order    *levels.Levels[T]
 	levels   DepthMetricWithPriority
 	adds     CounterMetric
 	latency  HistogramMetric
@@ -119,7 +121,7 @@ func newMetrics[T comparable](p MetricsProvider, name string, c clock.PassiveClo
 }
 
 // newMetricsByPriority is newMetrics for a queue with priorities, if p can distinguish them.
-func newMetricsByPriority[T comparable](p MetricsProvider, name string, c clock.PassiveClock, order *levels[T]) *metrics[T] {
+func newMetricsByPriority[T comparable](p MetricsProvider, name string, c clock.PassiveClock, order *levels.Levels[T]) *metrics[T] {
 	able, ok := providerOr(p).(MetricsProviderWithPriority)
 	if !ok {
 		return newMetrics[T](p, name, c)
@@ -162,7 +164,7 @@ func (m *metrics[T]) add(item T) {
 	}
 	m.adds.Inc()
 	if m.order != nil {
-		m.levels.Inc(m.order.priority(item))
+		m.levels.Inc(m.order.Priority(item))
 	} else {
 		m.depth.Inc()
 	}
@@ -171,7 +173,7 @@ func (m *metrics[T]) add(item T) {
 
 func (m *metrics[T]) get(item T) {
 	if m.order != nil {
-		m.levels.Dec(m.order.popped)
+		m.levels.Dec(m.order.Popped())
 	} else {
 		m.depth.Dec()
 	}

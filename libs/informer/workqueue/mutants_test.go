@@ -14,9 +14,9 @@ var faults = []mutants.Mutant{
 		New: "q.marks[item] = processing",
 	},
 	{
-		Name: "last in, first out", File: "ring.go",
-		Old: "	item := r.items[r.head]\n	r.items[r.head] = none // The buffer must not keep it alive.\n	r.head = (r.head + 1) & (len(r.items) - 1)\n",
-		New: "	last := (r.head + r.count - 1) & (len(r.items) - 1)\n	item := r.items[last]\n	r.items[last] = none\n",
+		Name: "last in, first out", File: "../internal/ring/ring.go",
+		Old: "	slot := r.At(r.head)\n	element := *slot\n	*slot = zero\n	r.head++\n",
+		New: "	r.tail--\n	slot := r.At(r.tail)\n	element := *slot\n	*slot = zero\n",
 	},
 	{
 		Name: "a drain that does not wait", File: "queue.go",
@@ -24,9 +24,9 @@ var faults = []mutants.Mutant{
 		New: "for false {",
 	},
 	{
-		Name: "a later AddAfter wins", File: "schedule.go",
-		Old: "r == keepEarlier && at >= known.at",
-		New: "r == keepEarlier && at <= known.at",
+		Name: "a later AddAfter wins", File: "internal/schedule/schedule.go",
+		Old: "r == KeepEarlier && at >= known.at",
+		New: "r == KeepEarlier && at <= known.at",
 	},
 	{
 		Name: "a key handed out twice", File: "queue.go",
@@ -49,7 +49,7 @@ var faults = []mutants.Mutant{
 		New: "		q.queue.Touch(item)\n",
 	},
 	{
-		Name: "a delayed key is late", File: "schedule.go", More: true,
+		Name: "a delayed key is late", File: "internal/schedule/schedule.go", More: true,
 		Old: "		at += delay\n",
 		New: "		at += delay + 2*time.Microsecond\n",
 	},

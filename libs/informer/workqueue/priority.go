@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/levels"
+	"github.com/garboard/garboard/libs/informer/workqueue/internal/schedule"
 )
 
 // LowPriority is the priority of work without a change behind it, which can wait: the initial list
@@ -67,7 +70,7 @@ func NewTypedPriorityQueue[T comparable](limiter TypedRateLimiter[T], config Typ
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	order := newLevels[T]()
+	order := levels.New[T]()
 	typed := NewTypedWithConfig(TypedQueueConfig[T]{Clock: config.Clock, Queue: order})
 	typed.metrics = newMetricsByPriority(config.MetricsProvider, config.Name, config.Clock, order)
 	delaying := newDelaying(TypedDelayingQueueConfig[T]{
@@ -82,7 +85,7 @@ func NewTypedPriorityQueue[T comparable](limiter TypedRateLimiter[T], config Typ
 type prioritized[T comparable] struct {
 	*delaying[T]
 	// order is the order of the queue, under the queue's lock.
-	order   *levels[T]
+	order   *levels.Levels[T]
 	limiter TypedRateLimiter[T]
 }
 
@@ -95,12 +98,12 @@ func (q *prioritized[T]) AddWithOpts(opts AddOpts, items ...T) {
 				after = limited
 			}
 		}
-		q.add(item, after, opts.Priority, keepEarlier)
+		q.add(item, after, opts.Priority, schedule.KeepEarlier)
 	}
 }
 
 // add adds item, and reports whether it has the requested time.
-func (q *prioritized[T]) add(item T, after time.Duration, priority int, r rule) bool {
+func (q *prioritized[T]) add(item T, after time.Duration, priority int, r schedule.Rule) bool {
 	if q.ShuttingDown() {
 		return false
 	}
@@ -109,16 +112,16 @@ func (q *prioritized[T]) add(item T, after time.Duration, priority int, r rule) 
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stopped || q.draining || (r == keepOld && q.waiting.has(item)) {
+	if q.stopped || q.draining || (r == schedule.KeepOld && q.waiting.Has(item)) {
 		return false
 	}
 	if q.claim(item, priority, after <= 0) {
-		return r == keepEarlier
+		return r == schedule.KeepEarlier
 	}
 	if after > 0 {
 		return q.delay(item, after, r)
 	}
-	if _, head := q.waiting.remove(item); head {
+	if _, head := q.waiting.Remove(item); head {
 		q.signal()
 	}
 	return true
@@ -132,7 +135,7 @@ func (q *prioritized[T]) claim(item T, priority int, now bool) (dirtyBefore bool
 	if q.typed.shuttingDown {
 		return false
 	}
-	from, to := q.order.ask(item, priority)
+	from, to := q.order.Ask(item, priority)
 	if q.typed.marks[item]&dirty == 0 {
 		if now {
 			q.typed.add(item)
@@ -146,11 +149,11 @@ func (q *prioritized[T]) claim(item T, priority int, now bool) (dirtyBefore bool
 }
 
 // Add adds item at once, with priority 0.
-func (q *prioritized[T]) Add(item T) { q.add(item, 0, 0, keepEarlier) }
+func (q *prioritized[T]) Add(item T) { q.add(item, 0, 0, schedule.KeepEarlier) }
 
 // AddAfter adds item when duration has passed, with priority 0.
 func (q *prioritized[T]) AddAfter(item T, duration time.Duration) {
-	q.add(item, duration, 0, keepEarlier)
+	q.add(item, duration, 0, schedule.KeepEarlier)
 }
 
 // AddRateLimited adds item after the limiter's delay, with priority 0.
@@ -158,19 +161,19 @@ func (q *prioritized[T]) AddRateLimited(item T) { q.AddWithOpts(AddOpts{RateLimi
 
 // ReplaceAfter is documented at TypedScheduler.
 func (q *prioritized[T]) ReplaceAfter(item T, duration time.Duration) bool {
-	return q.add(item, duration, 0, keepNew)
+	return q.add(item, duration, 0, schedule.KeepNew)
 }
 
 // AddAfterIfAbsent is documented at TypedScheduler.
 func (q *prioritized[T]) AddAfterIfAbsent(item T, duration time.Duration) bool {
-	return q.add(item, duration, 0, keepOld)
+	return q.add(item, duration, 0, schedule.KeepOld)
 }
 
 // CancelAfter is documented at TypedScheduler.
 func (q *prioritized[T]) CancelAfter(item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waited, head := q.waiting.remove(item)
+	waited, head := q.waiting.Remove(item)
 	if !waited {
 		return false
 	}
@@ -179,7 +182,7 @@ func (q *prioritized[T]) CancelAfter(item T) bool {
 	}
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	q.order.forget(item)
+	q.order.Forget(item)
 	return true
 }
 
@@ -188,7 +191,7 @@ func (q *prioritized[T]) GetWithPriority() (item T, priority int, shutdown bool)
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
 	if item, shutdown = q.typed.get(); !shutdown {
-		priority = q.order.popped
+		priority = q.order.Popped()
 	}
 	return item, priority, shutdown
 }

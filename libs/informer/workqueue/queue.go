@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/garboard/garboard/libs/informer/internal/ring"
 )
 
 // TypedInterface is a queue of keys.
@@ -44,7 +46,15 @@ type Queue[T comparable] interface {
 }
 
 // DefaultQueue is a first-in-first-out queue.
-func DefaultQueue[T comparable]() Queue[T] { return &ring[T]{} }
+func DefaultQueue[T comparable]() Queue[T] { return &fifo[T]{} }
+
+type fifo[T comparable] struct{ ring.Ring[T] }
+
+// Touch does nothing: an item keeps its place.
+func (*fifo[T]) Touch(T) {}
+
+// Push adds item at the end.
+func (q *fifo[T]) Push(item T) { q.Ring.Push(item) }
 
 // TypedQueueConfig are the options of a queue; the zero value is a queue without a name.
 type TypedQueueConfig[T comparable] struct {

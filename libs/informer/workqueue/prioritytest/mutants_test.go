@@ -12,23 +12,23 @@ const childEnv = "GARBOARD_PRIORITY_TEST_CHILD"
 
 var faults = []mutants.Mutant{
 	{
-		Name: "lowest first", File: "../levels.go",
+		Name: "lowest first", File: "../internal/levels/levels.go",
 		Old: "return a.priority > b.priority",
 		New: "return a.priority < b.priority",
 	},
 	{
-		Name: "a raised key keeps its place", File: "../levels.go",
+		Name: "a raised key keeps its place", File: "../internal/levels/levels.go",
 		Old: "			l.pushed++\n			p.number = l.pushed\n			heap.Fix(&l.heap, p.index)\n",
 		New: "			heap.Fix(&l.heap, p.index)\n",
 	},
 	{
-		Name: "the last priority counts", File: "../levels.go", More: true,
+		Name: "the last priority counts", File: "../internal/levels/levels.go", More: true,
 		Old: "	if priority > before {\n",
 		New: "	if priority != before {\n",
 	},
 	{
 		Name: "a key added at once comes again", File: "../priority.go", More: true,
-		Old: "	if _, head := q.waiting.remove(item); head {\n		q.signal()\n	}\n	return true\n",
+		Old: "	if _, head := q.waiting.Remove(item); head {\n		q.signal()\n	}\n	return true\n",
 		New: "	return true\n",
 	},
 	{
@@ -42,7 +42,7 @@ var faults = []mutants.Mutant{
 		New: "after == 0 || limited > after",
 	},
 	{
-		Name: "a delay forgets the priority", File: "../levels.go", More: true,
+		Name: "a delay forgets the priority", File: "../internal/levels/levels.go", More: true,
 		Old: "	p.number = l.pushed\n	heap.Push(&l.heap, p)\n",
 		New: "	p.number = l.pushed\n	p.priority = min(p.priority, 0)\n	heap.Push(&l.heap, p)\n",
 	},

@@ -1,10 +1,11 @@
-package workqueue
+// Package levels orders items by priority.
+package levels
 
 import "container/heap"
 
-// levels is a Queue that hands out the highest priority first and, within one priority, the item
-// that came first.
-type levels[T comparable] struct {
+// Levels is a workqueue.Queue that hands out the highest priority first and, within one priority,
+// the item that came first. It is not safe for concurrent use.
+type Levels[T comparable] struct {
 	// places holds the places of the items with a priority: they wait here, for their time, or for
 	// the worker that holds them.
 	places map[T]*place[T]
@@ -32,19 +33,20 @@ const (
 	keptPlaces = 512
 )
 
-func newLevels[T comparable]() *levels[T] { return &levels[T]{places: map[T]*place[T]{}} }
+// New returns an empty order.
+func New[T comparable]() *Levels[T] { return &Levels[T]{places: map[T]*place[T]{}} }
 
-// priority returns the priority of item, 0 if it has none.
-func (l *levels[T]) priority(item T) int {
+// Priority returns the priority of item, 0 if it has none.
+func (l *Levels[T]) Priority(item T) int {
 	if p := l.places[item]; p != nil {
 		return p.priority
 	}
 	return 0
 }
 
-// ask sets the priority of item, unless the item's current one is higher. An item that rises goes
+// Ask sets the priority of item, unless the item's current one is higher. An item that rises goes
 // to the end of its new level. It returns the priority before and the one now.
-func (l *levels[T]) ask(item T, priority int) (before, now int) {
+func (l *Levels[T]) Ask(item T, priority int) (before, now int) {
 	p := l.places[item]
 	if p == nil {
 		if last := len(l.free) - 1; last >= 0 {
@@ -68,14 +70,14 @@ func (l *levels[T]) ask(item T, priority int) (before, now int) {
 	return before, p.priority
 }
 
-// forget removes the priority of item, which must not wait here.
-func (l *levels[T]) forget(item T) {
+// Forget removes the priority of item, which must not wait here.
+func (l *Levels[T]) Forget(item T) {
 	if p := l.places[item]; p != nil && p.index == outside {
 		l.release(p)
 	}
 }
 
-func (l *levels[T]) release(p *place[T]) {
+func (l *Levels[T]) release(p *place[T]) {
 	delete(l.places, p.item)
 	if len(l.free) < keptPlaces {
 		*p = place[T]{} // It must not keep the item alive.
@@ -83,14 +85,14 @@ func (l *levels[T]) release(p *place[T]) {
 	}
 }
 
-// Touch does nothing: ask has already changed everything.
-func (l *levels[T]) Touch(T) {}
+// Touch does nothing: Ask has already changed everything.
+func (l *Levels[T]) Touch(T) {}
 
 // Push adds item at the end of its level; level 0 if it has no priority.
-func (l *levels[T]) Push(item T) {
+func (l *Levels[T]) Push(item T) {
 	p := l.places[item]
 	if p == nil {
-		l.ask(item, 0)
+		l.Ask(item, 0)
 		p = l.places[item]
 	}
 	l.pushed++
@@ -99,10 +101,10 @@ func (l *levels[T]) Push(item T) {
 }
 
 // Len returns the number of items that wait here.
-func (l *levels[T]) Len() int { return len(l.heap) }
+func (l *Levels[T]) Len() int { return len(l.heap) }
 
 // Pop removes and returns the next item.
-func (l *levels[T]) Pop() T {
+func (l *Levels[T]) Pop() T {
 	first := l.heap[0]
 	heap.Remove(&l.heap, 0)
 	item := first.item
@@ -110,6 +112,9 @@ func (l *levels[T]) Pop() T {
 	l.release(first)
 	return item
 }
+
+// Popped returns the priority of the item that Pop returned last.
+func (l *Levels[T]) Popped() int { return l.popped }
 
 // ranking is the heap.Interface of the waiting places, the next one first.
 type ranking[T comparable] []*place[T]
@@ -130,7 +135,7 @@ func (r ranking[T]) Swap(i, j int) {
 }
 
 func (r *ranking[T]) Push(x any) {
-	p, _ := x.(*place[T]) // Only levels pushes.
+	p, _ := x.(*place[T]) // Only Levels pushes.
 	p.index = len(*r)
 	*r = append(*r, p)
 }

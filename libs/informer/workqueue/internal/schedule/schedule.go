@@ -1,14 +1,15 @@
-package workqueue
+// Package schedule orders items by the time at which they are due.
+package schedule
 
 import (
 	"math"
 	"time"
 )
 
-// schedule is a heap of items by the time at which they are due; items of one instant keep the
+// Schedule is a heap of items by the time at which they are due; items of one instant keep the
 // order in which they came. Its memory is reused, so a steady number of delayed items costs no
-// allocations.
-type schedule[T comparable] struct {
+// allocations. It is not safe for concurrent use.
+type Schedule[T comparable] struct {
 	// start is the instant from which times are counted, on the monotonic clock if there is one.
 	start time.Time
 	// chunks is the memory of the waiting items, in pieces of chunkSize; free are the places in it
@@ -38,42 +39,45 @@ const (
 	keptChunks = 8
 )
 
-func newSchedule[T comparable](start time.Time) *schedule[T] {
-	return &schedule[T]{start: start, byItem: map[T]int32{}}
+// New returns an empty schedule. The times passed to it later must not be before start.
+func New[T comparable](start time.Time) *Schedule[T] {
+	return &Schedule[T]{start: start, byItem: map[T]int32{}}
 }
 
-func (s *schedule[T]) at(place int32) *entry[T] {
+func (s *Schedule[T]) at(place int32) *entry[T] {
 	return &s.chunks[place/chunkSize][place%chunkSize]
 }
 
-func (s *schedule[T]) len() int { return len(s.heap) }
+// Len returns the number of items that wait.
+func (s *Schedule[T]) Len() int { return len(s.heap) }
 
-// wait returns the time from now until the first item is due, not positive if it is due already;
+// Wait returns the time from now until the first item is due, not positive if it is due already;
 // there must be one.
-func (s *schedule[T]) wait(now time.Time) time.Duration {
+func (s *Schedule[T]) Wait(now time.Time) time.Duration {
 	return s.at(s.heap[0]).at - now.Sub(s.start)
 }
 
-func (s *schedule[T]) has(item T) bool {
+// Has reports whether item waits.
+func (s *Schedule[T]) Has(item T) bool {
 	_, waits := s.byItem[item]
 	return waits
 }
 
-// rule decides a delayed add of an item that already waits.
-type rule int
+// Rule decides a delayed add of an item that already waits.
+type Rule int
 
 const (
-	// keepEarlier keeps the earlier of both times, as client-go does.
-	keepEarlier rule = iota
-	// keepNew uses the new time.
-	keepNew
-	// keepOld keeps the old time.
-	keepOld
+	// KeepEarlier keeps the earlier of both times, as client-go does.
+	KeepEarlier Rule = iota
+	// KeepNew uses the new time.
+	KeepNew
+	// KeepOld keeps the old time.
+	KeepOld
 )
 
-// insert schedules item for delay after now. It reports whether item has that time now, and whether
+// Insert schedules item for delay after now. It reports whether item has that time now, and whether
 // the head has changed; if it has, the timer for the head must be reset.
-func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule) (taken, head bool) {
+func (s *Schedule[T]) Insert(item T, now time.Time, delay time.Duration, r Rule) (taken, head bool) {
 	at := now.Sub(s.start)
 	if delay > math.MaxInt64-at {
 		at = math.MaxInt64
@@ -91,7 +95,7 @@ func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule)
 		return true, s.at(place).index == 0
 	}
 	known := s.at(place)
-	if r == keepOld || (r == keepEarlier && at >= known.at) {
+	if r == KeepOld || (r == KeepEarlier && at >= known.at) {
 		return false, false
 	}
 	first := known.index == 0
@@ -101,7 +105,7 @@ func (s *schedule[T]) insert(item T, now time.Time, delay time.Duration, r rule)
 }
 
 // place returns an unused place.
-func (s *schedule[T]) place() int32 {
+func (s *Schedule[T]) place() int32 {
 	if last := len(s.free) - 1; last >= 0 {
 		place := s.free[last]
 		s.free = s.free[:last]
@@ -114,15 +118,15 @@ func (s *schedule[T]) place() int32 {
 	return s.used - 1
 }
 
-// pop removes and returns the first item; there must be one.
-func (s *schedule[T]) pop() T {
+// Pop removes and returns the first item; there must be one.
+func (s *Schedule[T]) Pop() T {
 	item := s.at(s.heap[0]).item
 	s.removeAt(0)
 	return item
 }
 
-// remove removes item. It reports whether it waited, and whether it was the head.
-func (s *schedule[T]) remove(item T) (waited, head bool) {
+// Remove removes item. It reports whether it waited, and whether it was the head.
+func (s *Schedule[T]) Remove(item T) (waited, head bool) {
 	place, waits := s.byItem[item]
 	if !waits {
 		return false, false
@@ -132,7 +136,7 @@ func (s *schedule[T]) remove(item T) (waited, head bool) {
 	return true, index == 0
 }
 
-func (s *schedule[T]) removeAt(i int) {
+func (s *Schedule[T]) removeAt(i int) {
 	place := s.heap[i]
 	last := len(s.heap) - 1
 	s.swap(i, last)
@@ -145,16 +149,16 @@ func (s *schedule[T]) removeAt(i int) {
 	*known = entry[T]{} // It must not keep the item alive.
 	s.free = append(s.free, place)
 	if last == 0 && len(s.chunks) > keptChunks {
-		s.clear()
+		s.Clear()
 	}
 }
 
-// clear removes all items and releases their memory.
-func (s *schedule[T]) clear() {
+// Clear removes all items and releases their memory.
+func (s *Schedule[T]) Clear() {
 	s.chunks, s.free, s.used, s.heap, s.byItem = nil, nil, 0, nil, map[T]int32{}
 }
 
-func (s *schedule[T]) before(i, j int) bool {
+func (s *Schedule[T]) before(i, j int) bool {
 	a, b := s.at(s.heap[i]), s.at(s.heap[j])
 	if a.at == b.at {
 		return a.number < b.number
@@ -162,18 +166,18 @@ func (s *schedule[T]) before(i, j int) bool {
 	return a.at < b.at
 }
 
-func (s *schedule[T]) swap(i, j int) {
+func (s *Schedule[T]) swap(i, j int) {
 	s.heap[i], s.heap[j] = s.heap[j], s.heap[i]
 	s.at(s.heap[i]).index, s.at(s.heap[j]).index = int32(i), int32(j)
 }
 
 // fix restores the order of the heap around i.
-func (s *schedule[T]) fix(i int) {
+func (s *Schedule[T]) fix(i int) {
 	s.up(i)
 	s.down(i)
 }
 
-func (s *schedule[T]) up(i int) {
+func (s *Schedule[T]) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
 		if !s.before(i, parent) {
@@ -184,7 +188,7 @@ func (s *schedule[T]) up(i int) {
 	}
 }
 
-func (s *schedule[T]) down(i int) {
+func (s *Schedule[T]) down(i int) {
 	for {
 		child := 2*i + 1
 		if child >= len(s.heap) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -74,7 +75,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // send sends all of content and returns the number of bytes sent.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, cluster *store.Store, content *store.Snapshot) (int64, error) {
+func (s *Server) send(w http.ResponseWriter, r *http.Request, cluster *store.Store, content *etcd.Snapshot) (int64, error) {
 	ended := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/garboard/garboard/libs/backoff"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 const (
@@ -171,7 +172,7 @@ func (s *Store) awaitDeletion(ctx context.Context, key string, revision int64) {
 func (s *Store) session(ctx, sessionCtx context.Context) (*concurrency.Session, error) {
 	lease, err := s.client.Grant(ctx, int64(electionTTL/time.Second))
 	if err != nil {
-		return nil, fmt.Errorf("granting the lease of an election: %w", statusOf(err))
+		return nil, fmt.Errorf("granting the lease of an election: %w", etcd.APIError(err))
 	}
 	session, err := concurrency.NewSession(s.client, concurrency.WithContext(sessionCtx),
 		concurrency.WithLease(lease.ID), concurrency.WithTTL(int(electionTTL/time.Second)))

@@ -1,6 +1,5 @@
 // Package store keeps API objects in etcd, under the keys and in the encoding that kube-apiserver
-// uses, so that either can be started on the other's data. It is the only package that uses etcd's
-// client.
+// uses, so that either can be started on the other's data. It reaches etcd through storage/etcd.
 //
 // Every write is a transaction guarded by the revision it is based on; there is no plain put and no
 // plain delete. An object's resourceVersion is the etcd revision of its last change; it is never

@@ -1,18 +1,14 @@
 package store
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // Kubernetes' messages (apiserver, storage/etcd3/errors.go).
@@ -21,7 +17,6 @@ const (
 	continueExpired      = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter."
 	inconsistentContinue = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list."
 	tooLarge             = "Too large resource version"
-	unavailableRetry     = 1 // seconds
 )
 
 // CompactedError reports that etcd no longer has a requested revision.
@@ -51,16 +46,8 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // corrupt returns the API error (500) for a value that cannot be read. It names the key.
 func corrupt(key string, err error) error {
 	found := &CorruptError{Key: key, Err: err}
-	return &statusCause{StatusError: apierrors.NewInternalError(found), cause: found}
+	return &etcd.StatusError{StatusError: apierrors.NewInternalError(found), Cause: found}
 }
-
-// statusCause is an API error that keeps its cause for errors.As.
-type statusCause struct {
-	*apierrors.StatusError
-	cause error
-}
-
-func (e *statusCause) Unwrap() []error { return []error{e.StatusError, e.cause} }
 
 // NewTooLargeResourceVersion returns Kubernetes' error (504) for a requested revision that does not
 // exist yet (apiserver, storage.NewTooLargeResourceVersionError).
@@ -70,49 +57,6 @@ func NewTooLargeResourceVersion(minimum, current int64, retrySeconds int) error 
 		Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge,
 	}}
 	return err
-}
-
-// statusOf converts an error of etcd's client to an API error where one fits.
-func statusOf(err error) error {
-	var found apierrors.APIStatus
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &found):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return &statusCause{
-			StatusError: apierrors.NewTimeoutError("etcd did not answer in time", unavailableRetry), cause: err,
-		}
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, rpctypes.ErrNoSpace):
-		return &statusCause{StatusError: noSpace(), cause: err}
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return &statusCause{
-			StatusError: apierrors.NewRequestEntityTooLargeError(rpctypes.ErrRequestTooLarge.Error()), cause: err,
-		}
-	}
-	switch status.Code(err) {
-	case codes.Unavailable:
-		return &statusCause{StatusError: apierrors.NewServiceUnavailable(err.Error()), cause: err}
-	case codes.DeadlineExceeded:
-		return &statusCause{StatusError: apierrors.NewTimeoutError(err.Error(), unavailableRetry), cause: err}
-	}
-	if trimmed := (rpctypes.EtcdError{}); errors.As(err, &trimmed) && trimmed.Code() == codes.Unavailable {
-		return &statusCause{StatusError: apierrors.NewServiceUnavailable(err.Error()), cause: err}
-	}
-	return err
-}
-
-// noSpace returns the error for a write that etcd refuses because its database is full: 500 and, as
-// in Kubernetes, etcd's own message first. It does not ask clients to retry: the condition lasts
-// until somebody makes room.
-func noSpace() *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
-		Message: rpctypes.ErrNoSpace.Error() + ": nothing can be written until an administrator has compacted and defragmented etcd and disarmed its alarm",
-	}}
 }
 
 // checkSegment rejects values that cannot stand between two slashes of a key, with Kubernetes'

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // maxSightings bounds the number of remembered leases. A fenced write needs no right to be a
@@ -232,7 +233,7 @@ func (s *Store) guarded(ctx context.Context, w write, g *guard) (*clientv3.TxnRe
 			return resp, err
 		}
 		seen := g.revision
-		if err := g.saw(answered(resp, 1)); err != nil {
+		if err := g.saw(etcd.Answered(resp, 1)); err != nil {
 			return nil, err
 		}
 		if revisionOf(found(resp)) != w.based {
@@ -245,19 +246,7 @@ func (s *Store) guarded(ctx context.Context, w write, g *guard) (*clientv3.TxnRe
 }
 
 // found returns the key that a failed transaction tried to write; nil if it is gone.
-func found(resp *clientv3.TxnResponse) *mvccpb.KeyValue { return answered(resp, 0) }
-
-// answered returns the key in one part of a failed transaction's response; nil if it does not
-// exist.
-func answered(resp *clientv3.TxnResponse, part int) *mvccpb.KeyValue {
-	if part >= len(resp.Responses) {
-		return nil
-	}
-	if kvs := resp.Responses[part].GetResponseRange().GetKvs(); len(kvs) > 0 {
-		return kvs[0]
-	}
-	return nil
-}
+func found(resp *clientv3.TxnResponse) *mvccpb.KeyValue { return etcd.Answered(resp, 0) }
 
 // revisionOf returns the mod_revision of a key; 0 if the key does not exist.
 func revisionOf(kv *mvccpb.KeyValue) int64 {

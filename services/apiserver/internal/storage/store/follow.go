@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // Silence is how long a followed etcd may send nothing, although asked for its progress, before
@@ -96,7 +97,7 @@ func (s *Store) Scan(ctx context.Context, kind *scheme.Kind, revision int64, tak
 			if errors.Is(err, rpctypes.ErrCompacted) {
 				return &CompactedError{}
 			}
-			return fmt.Errorf("scanning %s at revision %d: %w", prefix, revision, statusOf(err))
+			return fmt.Errorf("scanning %s at revision %d: %w", prefix, revision, etcd.APIError(err))
 		}
 		records := make([]Record, 0, len(resp.Kvs))
 		for _, kv := range resp.Kvs {
@@ -121,7 +122,7 @@ func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 		return atLeast, nil
 	}
 	if !errors.Is(err, rpctypes.ErrCompacted) {
-		return 0, fmt.Errorf("looking for etcd's oldest revision: %w", statusOf(err))
+		return 0, fmt.Errorf("looking for etcd's oldest revision: %w", etcd.APIError(err))
 	}
 	// etcd reports the compacted revision only to a watch.
 	watchCtx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.streamContext(ctx)))
@@ -131,7 +132,7 @@ func (s *Store) Oldest(ctx context.Context, atLeast int64) (int64, error) {
 			return max(resp.CompactRevision, atLeast), nil
 		}
 		if err := resp.Err(); err != nil {
-			return 0, fmt.Errorf("looking for etcd's oldest revision: %w", statusOf(err))
+			return 0, fmt.Errorf("looking for etcd's oldest revision: %w", etcd.APIError(err))
 		}
 	}
 	return 0, fmt.Errorf("looking for etcd's oldest revision: %w", context.Cause(watchCtx))
@@ -242,7 +243,7 @@ func (s *Store) Holds(ctx context.Context, kind *scheme.Kind, record Record) (bo
 	case errors.Is(err, rpctypes.ErrFutureRev):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("looking for %s at revision %d: %w", key, record.Revision, statusOf(err))
+		return false, fmt.Errorf("looking for %s at revision %d: %w", key, record.Revision, etcd.APIError(err))
 	case record.Deleted:
 		return len(resp.Kvs) == 0, nil
 	}

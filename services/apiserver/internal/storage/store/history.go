@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // historyKey is outside every prefix: all planes on one etcd share its revisions.
@@ -26,7 +27,7 @@ func (s *Store) History(ctx context.Context) (fabric.History, error) {
 func (s *Store) RenewHistory(ctx context.Context, old fabric.History) (fabric.History, error) {
 	resp, err := s.client.Get(ctx, historyKey)
 	if err != nil {
-		return fabric.History{}, fmt.Errorf("reading etcd's history: %w", statusOf(err))
+		return fabric.History{}, fmt.Errorf("reading etcd's history: %w", etcd.APIError(err))
 	}
 	var based int64
 	if len(resp.Kvs) > 0 {
@@ -57,7 +58,7 @@ func (s *Store) writeHistory(ctx context.Context, based int64, next fabric.Histo
 		Then(clientv3.OpPut(historyKey, string(data))).
 		Else(clientv3.OpGet(historyKey)).Commit()
 	if err != nil {
-		return fabric.History{}, fmt.Errorf("writing etcd's history: %w", statusOf(err))
+		return fabric.History{}, fmt.Errorf("writing etcd's history: %w", etcd.APIError(err))
 	}
 	if !resp.Succeeded {
 		kv := found(resp)

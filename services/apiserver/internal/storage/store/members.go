@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // memberPrefix, below the store's prefix, is where kube-apiserver's lease reconciler keeps the
@@ -27,7 +28,7 @@ func (s *Store) KeepMember(ctx context.Context, address netip.Addr, life time.Du
 	key := s.prefix + memberPrefix + address.String()
 	resp, err := s.client.Get(ctx, key)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", key, statusOf(err))
+		return fmt.Errorf("reading %s: %w", key, etcd.APIError(err))
 	}
 	member := &corev1.Endpoints{}
 	if len(resp.Kvs) > 0 {
@@ -45,10 +46,10 @@ func (s *Store) KeepMember(ctx context.Context, address netip.Addr, life time.Du
 	}
 	lease, err := s.client.Grant(ctx, int64(life/time.Second))
 	if err != nil {
-		return fmt.Errorf("granting the lease of %s: %w", key, statusOf(err))
+		return fmt.Errorf("granting the lease of %s: %w", key, etcd.APIError(err))
 	}
 	if _, err := s.client.Put(ctx, key, string(data), clientv3.WithLease(lease.ID)); err != nil {
-		return fmt.Errorf("writing %s: %w", key, statusOf(err))
+		return fmt.Errorf("writing %s: %w", key, etcd.APIError(err))
 	}
 	return nil
 }
@@ -57,7 +58,7 @@ func (s *Store) KeepMember(ctx context.Context, address netip.Addr, life time.Du
 func (s *Store) ForgetMember(ctx context.Context, address netip.Addr) error {
 	key := s.prefix + memberPrefix + address.String()
 	if _, err := s.client.Delete(ctx, key); err != nil {
-		return fmt.Errorf("deleting %s: %w", key, statusOf(err))
+		return fmt.Errorf("deleting %s: %w", key, etcd.APIError(err))
 	}
 	return nil
 }
@@ -67,7 +68,7 @@ func (s *Store) Members(ctx context.Context) ([]netip.Addr, error) {
 	prefix := s.prefix + memberPrefix
 	resp, err := s.client.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", prefix, statusOf(err))
+		return nil, fmt.Errorf("reading %s: %w", prefix, etcd.APIError(err))
 	}
 	kind := scheme.For[*corev1.Endpoints](s.table)
 	var members []netip.Addr

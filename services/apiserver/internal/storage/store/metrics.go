@@ -1,10 +1,8 @@
 package store
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"math"
 	"os"
 	"strconv"
 	"time"
@@ -14,9 +12,6 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 )
-
-// sizeTimeout bounds the query for the size of a database.
-const sizeTimeout = time.Second
 
 // metrics has the names and labels of kube-apiserver's metrics (storage/etcd3/metrics).
 type metrics struct {
@@ -65,21 +60,8 @@ func (s *Store) registerSizes(registerer prometheus.Registerer) {
 		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "apiserver_storage_size_bytes", Help: "Size of the storage database file physically allocated in bytes.",
 			ConstLabels: prometheus.Labels{"storage_cluster_id": "etcd-" + strconv.Itoa(i)},
-		}, one.size))
+		}, one.etcd.Size))
 	}
-}
-
-// size returns the database size reported by the cluster's first member that answers; NaN if none
-// does.
-func (s *Store) size() float64 {
-	ctx, cancel := context.WithTimeout(context.Background(), sizeTimeout)
-	defer cancel()
-	for _, endpoint := range s.client.Endpoints() {
-		if status, err := s.client.Status(ctx, endpoint); err == nil {
-			return float64(status.DbSize)
-		}
-	}
-	return math.NaN()
 }
 
 func (m *metrics) observe(operation string, kind *scheme.Kind, began time.Time, err error) {

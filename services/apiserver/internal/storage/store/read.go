@@ -15,11 +15,8 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
-
-// readPatience bounds one read from etcd, which its client would otherwise retry for as long as the
-// caller waits.
-const readPatience = 10 * time.Second
 
 // pageKeys is the number of keys that one range read requests from etcd.
 const pageKeys = 500
@@ -75,12 +72,12 @@ func (s *Store) Get(ctx context.Context, kind *scheme.Kind, namespace, name stri
 
 func (s *Store) get(ctx context.Context, kind *scheme.Kind, key string) (*mvccpb.KeyValue, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	ctx, cancel := context.WithTimeout(ctx, etcd.ReadPatience)
 	defer cancel()
 	resp, err := s.client.Get(ctx, key)
 	s.metrics.observe("get", kind, began, err)
 	if err != nil {
-		return nil, statusOf(err)
+		return nil, etcd.APIError(err)
 	}
 	if len(resp.Kvs) == 0 {
 		return nil, nil
@@ -116,7 +113,7 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 			return Page{}, s.listError(ctx, err, opts, start, prefix, revision)
 		}
 		if page.Revision != 0 && history != page.History {
-			return Page{}, apierrors.NewTooManyRequests("etcd began a new history during the read", unavailableRetry)
+			return Page{}, apierrors.NewTooManyRequests("etcd began a new history during the read", etcd.RetrySeconds)
 		}
 		if revision == 0 {
 			revision = resp.Header.Revision
@@ -163,7 +160,7 @@ func pageSize(opts ListOptions) int64 {
 // etcd's past belongs to the history that etcd is in, whatever it was called before.
 func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix string, revision, limit int64) (*clientv3.GetResponse, fabric.History, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	ctx, cancel := context.WithTimeout(ctx, etcd.ReadPatience)
 	defer cancel()
 	resp, err := s.client.Txn(ctx).Then(
 		clientv3.OpGet(start, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(limit), clientv3.WithRev(revision)),
@@ -189,9 +186,9 @@ func (s *Store) listError(ctx context.Context, err error, opts ListOptions, star
 		if err != nil {
 			return err
 		}
-		return NewTooLargeResourceVersion(revision, current, unavailableRetry)
+		return NewTooLargeResourceVersion(revision, current, etcd.RetrySeconds)
 	case !errors.Is(err, rpctypes.ErrCompacted):
-		return fmt.Errorf("listing %s: %w", prefix, statusOf(err))
+		return fmt.Errorf("listing %s: %w", prefix, etcd.APIError(err))
 	case opts.Continue == "":
 		return apierrors.NewResourceExpired(listExpired)
 	}

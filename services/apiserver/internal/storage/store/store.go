@@ -2,12 +2,9 @@ package store
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -16,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 const (
@@ -28,22 +25,7 @@ const (
 	DefaultPrefix = "/registry"
 	// DefaultEventTTL is how long kube-apiserver keeps events.
 	DefaultEventTTL = time.Hour
-
-	dialTimeout = 5 * time.Second
-	// A member that is stopped but not dead keeps its connections, and requests to it wait until a
-	// ping goes unanswered. gRPC does not ping more often than this.
-	keepAliveTime    = 10 * time.Second
-	keepAliveTimeout = 3 * time.Second
 )
-
-// reconnecting returns the back-off for members that were away. gRPC would wait up to two minutes,
-// and so would the users of a plane whose etcd is already back.
-func reconnecting() grpc.DialOption {
-	return grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-		MinConnectTimeout: dialTimeout,
-	})
-}
 
 // Config configures a Store.
 type Config struct {
@@ -76,13 +58,13 @@ type Config struct {
 
 // Store reads and writes API objects in etcd. It is safe for concurrent use.
 type Store struct {
-	client   *clientv3.Client
-	dial     clientv3.Config // what client was made from
-	prefix   string          // begins and ends with a slash
+	etcd     *etcd.Connection
+	client   *clientv3.Client // etcd's
+	prefix   string           // begins and ends with a slash
 	table    *scheme.Table
 	logger   *slog.Logger
 	trace    *trace.Recorder
-	events   *leaseSharer
+	events   *etcd.Leases
 	metrics  *metrics
 	identity string
 	streams  atomic.Int64
@@ -148,26 +130,17 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 
 // connect returns the store of one cluster; it does not wait for its etcd.
 func connect(cfg Config, shared *metrics) (*Store, error) {
-	tlsConfig, err := cfg.tls()
+	prefix := normalPrefix(cfg.Prefix)
+	connection, err := etcd.Connect(etcd.Config{
+		Servers: cfg.Servers, CAFile: cfg.CAFile, CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, Prefix: prefix, Logger: cfg.Logger,
+		DialOptions: append([]grpc.DialOption{grpc.WithChainStreamInterceptor(noteStreams)}, cfg.DialOptions...),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	dial := clientv3.Config{
-		Logger:               quietLogger(cfg.Logger),
-		Endpoints:            cfg.Servers,
-		TLS:                  tlsConfig,
-		DialTimeout:          dialTimeout,
-		DialKeepAliveTime:    keepAliveTime,
-		DialKeepAliveTimeout: keepAliveTimeout,
-		DialOptions:          append([]grpc.DialOption{reconnecting(), grpc.WithChainStreamInterceptor(noteStreams)}, cfg.DialOptions...),
-	}
-	client, err := clientv3.New(dial)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to etcd at %s: %w", strings.Join(cfg.Servers, ", "), err)
-	}
 	return &Store{
-		client: client, dial: dial, prefix: normalPrefix(cfg.Prefix), table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
-		events: newLeaseSharer(client, cfg.EventTTL), metrics: shared, identity: identity(),
+		etcd: connection, client: connection.Client, prefix: prefix, table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
+		events: etcd.NewLeases(connection.Client, cfg.EventTTL), metrics: shared, identity: identity(),
 		defaults: cfg.Defaults,
 	}, nil
 }
@@ -176,14 +149,14 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 func (s *Store) Close() error {
 	var errs []error
 	for _, one := range s.Clusters() {
-		if err := one.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
-			errs = append(errs, fmt.Errorf("closing the connection to etcd: %w", err))
+		if err := one.etcd.Close(); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// openAttempts is how often Open tries an etcd that does not answer, each time for readPatience:
+// openAttempts is how often Open tries an etcd that does not answer, each time for etcd.ReadPatience:
 // etcd may be starting too, or be slow on a busy machine.
 const openAttempts = 6
 
@@ -214,47 +187,7 @@ func (s *Store) RevisionOf(ctx context.Context, kind *scheme.Kind) (int64, error
 
 // Revision returns the current revision of the store's own cluster, by a linearizable read: every
 // write that was acknowledged before the call is at or below it.
-func (s *Store) Revision(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
-	defer cancel()
-	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly())
-	if err != nil {
-		return 0, fmt.Errorf("reading etcd's revision: %w", statusOf(err))
-	}
-	return resp.Header.Revision, nil
-}
-
-func (cfg Config) tls() (*tls.Config, error) {
-	if cfg.CAFile == "" && cfg.CertFile == "" && cfg.KeyFile == "" {
-		return nil, nil
-	}
-	result := &tls.Config{MinVersion: tls.VersionTLS12}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading etcd's CA: %w", err)
-		}
-		result.RootCAs = x509.NewCertPool()
-		if !result.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading etcd's CA: %s contains no certificate", cfg.CAFile)
-		}
-	}
-	if cfg.CertFile != "" || cfg.KeyFile != "" {
-		// Read the files at each connect, since they may have been renewed.
-		read := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("reading the certificate for etcd: %w", err)
-			}
-			return &cert, nil
-		}
-		if _, err := read(nil); err != nil {
-			return nil, err
-		}
-		result.GetClientCertificate = read
-	}
-	return result, nil
-}
+func (s *Store) Revision(ctx context.Context) (int64, error) { return s.etcd.Revision(ctx) }
 
 func normalPrefix(prefix string) string {
 	if prefix == "" {

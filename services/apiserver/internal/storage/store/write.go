@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // Create stores a new object and returns it with its resourceVersion. It returns an AlreadyExists
@@ -148,7 +149,7 @@ func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, err
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		// The shared lease ended early, as after a restore of etcd. Nothing was written, so the
 		// write can be retried under a new lease.
-		s.events.forget()
+		s.events.Forget()
 		resp, err = s.fenced(ctx, w)
 	}
 	if fence.IsLost(err) {
@@ -156,7 +157,7 @@ func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, err
 	}
 	s.metrics.observe(w.operation, w.kind, began, err)
 	if err != nil {
-		return nil, statusOf(err)
+		return nil, etcd.APIError(err)
 	}
 	if resp.Succeeded {
 		s.trace.Record(trace.Hop{
@@ -174,7 +175,7 @@ func (s *Store) transact(ctx context.Context, w write, g *guard) (*clientv3.TxnR
 	if w.data != nil {
 		var opts []clientv3.OpOption
 		if isEvent(w.kind) {
-			lease, err := s.events.lease(ctx)
+			lease, err := s.events.Lease(ctx)
 			if err != nil {
 				return nil, err
 			}

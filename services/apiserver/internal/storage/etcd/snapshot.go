@@ -1,4 +1,4 @@
-package store
+package etcd
 
 import (
 	"context"
@@ -36,12 +36,12 @@ func (s *Snapshot) Read(part []byte) (int, error) {
 // Close ends the read at any point. It may be called again, and from another goroutine.
 func (s *Snapshot) Close() error { return s.close() }
 
-// Snapshot begins a copy of the store's own cluster. The member that produces it has everything
+// Snapshot begins a copy of the cluster. The member that produces it has everything
 // that was written before the call: a member that is cut off from the others is skipped.
-func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
+func (c *Connection) Snapshot(ctx context.Context) (*Snapshot, error) {
 	var faults []error
-	for _, endpoint := range s.client.Endpoints() {
-		found, err := s.snapshotOf(ctx, endpoint)
+	for _, endpoint := range c.Client.Endpoints() {
+		found, err := c.snapshotOf(ctx, endpoint)
 		if err == nil {
 			return found, nil
 		}
@@ -50,11 +50,11 @@ func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("no etcd member can make a snapshot: %w", statusOf(errors.Join(faults...)))
+	return nil, fmt.Errorf("no etcd member can make a snapshot: %w", APIError(errors.Join(faults...)))
 }
 
-func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapshot, err error) {
-	client, err := s.member(endpoint)
+func (c *Connection) snapshotOf(ctx context.Context, endpoint string) (found *Snapshot, err error) {
+	client, err := c.member(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -71,21 +71,21 @@ func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapsho
 			err = errors.Join(err, end())
 		}
 	}()
-	asking, stop := context.WithTimeout(ctx, readPatience)
+	asking, stop := context.WithTimeout(ctx, ReadPatience)
 	defer stop()
 	// A linearizable read through this one member: when it answers, it has everything that was
 	// committed before.
-	resp, err := client.Get(asking, s.prefix, clientv3.WithCountOnly())
+	resp, err := client.Get(asking, c.prefix, clientv3.WithCountOnly())
 	if err != nil {
-		return nil, fmt.Errorf("reading etcd's revision: %w", statusOf(err))
+		return nil, fmt.Errorf("reading etcd's revision: %w", APIError(err))
 	}
 	status, err := client.Status(asking, endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("asking etcd for its size: %w", statusOf(err))
+		return nil, fmt.Errorf("asking etcd for its size: %w", APIError(err))
 	}
 	content, err := client.SnapshotWithVersion(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("beginning the snapshot: %w", statusOf(err))
+		return nil, fmt.Errorf("beginning the snapshot: %w", APIError(err))
 	}
 	return &Snapshot{
 		Version: status.Version, Size: status.DbSize, Revision: resp.Header.Revision, content: content.Snapshot,
@@ -94,8 +94,8 @@ func (s *Store) snapshotOf(ctx context.Context, endpoint string) (found *Snapsho
 }
 
 // member returns a client that connects to one member only.
-func (s *Store) member(endpoint string) (*clientv3.Client, error) {
-	cfg := s.dial
+func (c *Connection) member(endpoint string) (*clientv3.Client, error) {
+	cfg := c.dial
 	cfg.Endpoints = []string{endpoint}
 	client, err := clientv3.New(cfg)
 	if err != nil {

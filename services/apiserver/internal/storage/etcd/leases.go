@@ -1,4 +1,4 @@
-package store
+package etcd
 
 import (
 	"context"
@@ -17,9 +17,9 @@ const (
 	leaseObjects = 1000
 )
 
-// leaseSharer hands out etcd leases of one TTL, and the same lease for objects that arrive within a
+// Leases hands out leases of one TTL, and the same lease for objects that arrive within a
 // minute: etcd pays for each lease, not for each key on it.
-type leaseSharer struct {
+type Leases struct {
 	grant func(ctx context.Context, seconds int64) (clientv3.LeaseID, error)
 	ttl   time.Duration
 
@@ -29,8 +29,9 @@ type leaseSharer struct {
 	given   int
 }
 
-func newLeaseSharer(client *clientv3.Client, ttl time.Duration) *leaseSharer {
-	return &leaseSharer{ttl: ttl, grant: func(ctx context.Context, seconds int64) (clientv3.LeaseID, error) {
+// NewLeases returns leases on which keys live at least for ttl.
+func NewLeases(client *clientv3.Client, ttl time.Duration) *Leases {
+	return &Leases{ttl: ttl, grant: func(ctx context.Context, seconds int64) (clientv3.LeaseID, error) {
 		resp, err := client.Grant(ctx, seconds)
 		if err != nil {
 			return 0, fmt.Errorf("granting a lease of %d s: %w", seconds, err)
@@ -39,8 +40,8 @@ func newLeaseSharer(client *clientv3.Client, ttl time.Duration) *leaseSharer {
 	}}
 }
 
-// lease returns a lease that lasts at least ttl from now.
-func (l *leaseSharer) lease(ctx context.Context) (clientv3.LeaseID, error) {
+// Lease returns a lease that lasts at least ttl from now.
+func (l *Leases) Lease(ctx context.Context) (clientv3.LeaseID, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -57,8 +58,8 @@ func (l *leaseSharer) lease(ctx context.Context) (clientv3.LeaseID, error) {
 	return id, nil
 }
 
-// forget makes the next call to lease grant a new lease.
-func (l *leaseSharer) forget() {
+// Forget makes the next call of Lease grant a new lease: the shared one is gone.
+func (l *Leases) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.current = 0

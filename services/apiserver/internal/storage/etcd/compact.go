@@ -1,4 +1,4 @@
-package store
+package etcd
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/garboard/garboard/libs/backoff"
 )
@@ -20,37 +19,23 @@ import (
 // is the revision that the last turn compacted to.
 const compactKey = "compact_rev_key"
 
-// Compact compacts every etcd cluster once per interval, to its revision of one interval ago, until
+// CompactEvery compacts the cluster once per interval, to its revision of one interval ago, until
 // ctx ends. However many apiservers run, one of them compacts in each interval. Compaction never
 // removes current values, whatever their age, and a follower that is less than an interval behind
-// misses nothing. With an interval of 0, Compact does nothing.
-func (s *Store) Compact(ctx context.Context, interval time.Duration) error {
-	if interval <= 0 {
-		return nil
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, one := range s.Clusters() {
-		group.Go(func() error {
-			one.compactEvery(ctx, interval)
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-func (s *Store) compactEvery(ctx context.Context, interval time.Duration) {
+// misses nothing.
+func (c *Connection) CompactEvery(ctx context.Context, interval time.Duration) {
 	var seen turn
 	// Take the first look at the start, not an interval later. Otherwise apiservers that restart
 	// more often than every two intervals would let etcd grow until it is full.
 	for {
-		next, compacted, err := s.compact(ctx, seen)
+		next, compacted, err := c.compact(ctx, seen)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			s.logger.WarnContext(ctx, "failed to compact etcd", "endpoints", s.client.Endpoints(), "err", err)
+			c.logger.WarnContext(ctx, "failed to compact etcd", "endpoints", c.Client.Endpoints(), "err", err)
 		case compacted > 0:
-			s.logger.InfoContext(ctx, "compacted etcd", "endpoints", s.client.Endpoints(), "revision", compacted)
+			c.logger.InfoContext(ctx, "compacted etcd", "endpoints", c.Client.Endpoints(), "revision", compacted)
 		}
 		seen = next
 		// The interval is counted from the answer, which may have taken long.
@@ -71,16 +56,16 @@ type turn struct {
 // that turn and waits for the next. The turn's revision is at least one interval old: an apiserver
 // takes a turn only if it saw the previous one an interval ago. The first time, with nothing seen
 // yet, it compacts nothing.
-func (s *Store) compact(ctx context.Context, seen turn) (next turn, compacted int64, err error) {
-	resp, err := s.client.Txn(ctx).
+func (c *Connection) compact(ctx context.Context, seen turn) (next turn, compacted int64, err error) {
+	resp, err := c.Client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Version(compactKey), "=", seen.count)).
 		Then(clientv3.OpPut(compactKey, strconv.FormatInt(seen.revision, 10))).
 		Else(clientv3.OpGet(compactKey)).Commit()
 	if err != nil {
-		return seen, 0, fmt.Errorf("taking the turn to compact: %w", statusOf(err))
+		return seen, 0, fmt.Errorf("taking the turn to compact: %w", APIError(err))
 	}
 	if !resp.Succeeded {
-		kv := found(resp)
+		kv := Answered(resp, 0)
 		if kv == nil {
 			// The key was removed: the count starts over.
 			return turn{revision: resp.Header.Revision}, 0, nil
@@ -91,11 +76,11 @@ func (s *Store) compact(ctx context.Context, seen turn) (next turn, compacted in
 	if seen.revision == 0 {
 		return next, 0, nil
 	}
-	if _, err := s.client.Compact(ctx, seen.revision); err != nil {
+	if _, err := c.Client.Compact(ctx, seen.revision); err != nil {
 		if errors.Is(err, rpctypes.ErrCompacted) {
 			return next, 0, nil // another client compacted further
 		}
-		return next, 0, fmt.Errorf("compacting to revision %d: %w", seen.revision, statusOf(err))
+		return next, 0, fmt.Errorf("compacting to revision %d: %w", seen.revision, APIError(err))
 	}
 	return next, seen.revision, nil
 }

@@ -1,4 +1,4 @@
-package store_test
+package etcd_test
 
 import (
 	"bytes"
@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/snapshot"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 func TestSnapshotIsWhole(t *testing.T) {
 	t.Parallel()
-	s := open(t, store.Config{Servers: etcdtest.New(t)})
-	last := create(t, s, configMap("default", "a", strings.Repeat("needle ", 50_000)))
+	server := etcdtest.Start(t)
+	s := connect(t, server.Endpoints()...)
+	last := server.Put(t, map[string]string{"/registry/a": strings.Repeat("needle ", 50_000)})
 	content, err := s.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 	if _, err := snapshot.Verify(bytes.NewReader(whole.Bytes())); err != nil {
 		t.Error(err)
 	}
-	if content.Revision != revision(t, last) || content.Size == 0 || !strings.HasPrefix(content.Version, "3.") {
+	if content.Revision != last || content.Size == 0 || !strings.HasPrefix(content.Version, "3.") {
 		t.Errorf("the snapshot says revision %d, size %d, version %q", content.Revision, content.Size, content.Version)
 	}
 	if !bytes.Contains(whole.Bytes(), []byte("needle needle")) {
@@ -44,7 +44,7 @@ func TestSnapshotPassesOverTheDead(t *testing.T) {
 	t.Parallel()
 	dead := etcdtest.Start(t)
 	endpoints := append(dead.Endpoints(), etcdtest.New(t)...)
-	s := open(t, store.Config{Servers: endpoints})
+	s := connect(t, endpoints...)
 	dead.Stop(t)
 	content, err := s.Snapshot(t.Context())
 	if err != nil {
@@ -61,9 +61,10 @@ func TestSnapshotPassesOverTheDead(t *testing.T) {
 // TestSnapshotCutOff checks that a read that is ended early does not look complete.
 func TestSnapshotCutOff(t *testing.T) {
 	t.Parallel()
-	s := open(t, store.Config{Servers: etcdtest.New(t)})
+	server := etcdtest.Start(t)
+	s := connect(t, server.Endpoints()...)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		create(t, s, configMap("default", name, strings.Repeat(name, 1<<20)))
+		server.Put(t, map[string]string{"/registry/" + name: strings.Repeat(name, 1<<20)})
 	}
 	for what, end := range map[string]func(cancel func(), content io.Closer){
 		"cancelled": func(cancel func(), _ io.Closer) { cancel() },
@@ -90,12 +91,12 @@ func TestSnapshotCutOff(t *testing.T) {
 
 func TestSnapshotWithoutEtcd(t *testing.T) {
 	t.Parallel()
-	etcd := etcdtest.Start(t)
-	s := open(t, store.Config{Servers: etcd.Endpoints()})
-	etcd.Stop(t)
+	server := etcdtest.Start(t)
+	s := connect(t, server.Endpoints()...)
+	server.Stop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Snapshot(ctx); err == nil || !strings.Contains(err.Error(), etcd.Endpoints()[0]) {
+	if _, err := s.Snapshot(ctx); err == nil || !strings.Contains(err.Error(), server.Endpoints()[0]) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package etcd
 
 import (
 	"context"
@@ -15,7 +15,7 @@ func TestLeaseSharing(t *testing.T) {
 		var granted []int64
 		refused := errors.New("refused")
 		var fail error
-		l := newLeaseSharer(nil, time.Hour)
+		l := NewLeases(nil, time.Hour)
 		l.grant = func(_ context.Context, seconds int64) (clientv3.LeaseID, error) {
 			if fail != nil {
 				return 0, fail
@@ -25,7 +25,7 @@ func TestLeaseSharing(t *testing.T) {
 		}
 		take := func(want clientv3.LeaseID) {
 			t.Helper()
-			if got, err := l.lease(t.Context()); err != nil || got != want {
+			if got, err := l.Lease(t.Context()); err != nil || got != want {
 				t.Fatalf("lease %d, %v; want %d", got, err, want)
 			}
 		}
@@ -38,9 +38,9 @@ func TestLeaseSharing(t *testing.T) {
 			take(2)
 		}
 		take(3) // the second lease has 1000 objects
-		l.forget()
+		l.Forget()
 		fail = refused
-		if _, err := l.lease(t.Context()); !errors.Is(err, refused) {
+		if _, err := l.Lease(t.Context()); !errors.Is(err, refused) {
 			t.Errorf("a refused grant: %v", err)
 		}
 		fail = nil
@@ -51,12 +51,4 @@ func TestLeaseSharing(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestNormalPrefix(t *testing.T) {
-	for prefix, want := range map[string]string{"": "/registry/", "/": "/", "a": "/a/", "/a/b/": "/a/b/", "../x": "/x/"} {
-		if got := normalPrefix(prefix); got != want {
-			t.Errorf("prefix %q became %q, want %q", prefix, got, want)
-		}
-	}
 }

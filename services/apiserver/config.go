@@ -1,7 +1,7 @@
 package apiserver
 
 import (
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 )
 
@@ -42,4 +42,4 @@ const (
 )
 
 // AdmissionPlugins returns the names of all admission plugins, in the order in which they run.
-func AdmissionPlugins() []string { return admission.PluginNames() }
+func AdmissionPlugins() []string { return plugins.Names() }

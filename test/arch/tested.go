@@ -26,6 +26,7 @@ var testedElsewhere = map[string]string{
 	"libs/scheme":                                              mostlyTable,
 	"services/apiserver/internal/fabric/link":                  isDoor,
 	"services/apiserver/internal/http/access":                  isDoor,
+	"services/apiserver/internal/admission/admissiontest":      isTestSupport,
 	"services/apiserver/internal/kinds/columns":                movesWithTheCatalog,
 	"services/apiserver/internal/kinds/conformance":            isTestSupport,
 	"services/apiserver/internal/kinds/defaults":               movesWithTheCatalog,

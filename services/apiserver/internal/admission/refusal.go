@@ -6,8 +6,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// forbidden returns a plugin's 403 in Kubernetes' form. It doesn't wrap a 403 in another.
-func forbidden(req *Request, err error) *apierrors.StatusError {
+// Forbidden returns a plugin's 403 in Kubernetes' form. It doesn't wrap a 403 in another.
+func Forbidden(req *Request, err error) *apierrors.StatusError {
 	if already := (*apierrors.StatusError)(nil); errors.As(err, &already) && apierrors.IsForbidden(already) {
 		return already
 	}

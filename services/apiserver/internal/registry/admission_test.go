@@ -21,6 +21,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -243,7 +244,7 @@ func TestARefusedWriteIsNotCharged(t *testing.T) {
 func TestSystemPriorityClassesExist(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	classes := admission.SystemPriorityClasses()
+	classes := priority.SystemClasses()
 	for _, class := range classes {
 		obj, err := w.Resource(w.table.KindOf(class)).Get(t.Context(), "", class.Name)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -76,7 +76,7 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, class := range admission.SystemPriorityClasses() {
+	for _, class := range priority.SystemClasses() {
 		if err := r.ensure(ctx, class); err != nil {
 			return err
 		}

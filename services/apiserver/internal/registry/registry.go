@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
@@ -86,7 +87,7 @@ func New(config Config) (*Registry, error) {
 		config: config, log: config.Logger, table: table,
 		columns: columns.New(), services: allocate.NewServices(allocate.NewIPs(config.Store, table), ports, config.Logger),
 	}
-	admit, err := admission.New(admission.Config{
+	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
 		Enable: config.EnableAdmission, Disable: config.DisableAdmission,
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/trace"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/logid"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
@@ -70,7 +70,7 @@ type Config struct {
 // default.
 type Admission struct{ Enable, Disable []string }
 
-func (a *Admission) complete() error { return admission.CheckNames(a.Enable, a.Disable) }
+func (a *Admission) complete() error { return plugins.CheckNames(a.Enable, a.Disable) }
 
 // Complete sets defaults and returns everything that is wrong. It does no I/O; see Load.
 func (c *Config) Complete() error {

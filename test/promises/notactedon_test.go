@@ -41,7 +41,7 @@ var signs = map[string]sign{
 	"kubelet ClusterTrustBundle":                                                  {"services/nodeagent", `\.ClusterTrustBundle\b`},
 	"kubelet PodCertificateRequest":                                               {"services/nodeagent", `\.PodCertificate\b`},
 	"kubelet RuntimeClass":                                                        {"services/nodeagent", `\.RuntimeClassName\b`},
-	"kubelet pods/resize":                                                         {"services/nodeagent/internal/lifecycle", `UpdateContainerResources`},
+	"kubelet pods/resize":                                                         {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
 	"kubelet pods/ephemeralcontainers":                                            {"services/nodeagent/internal/podactions", `EphemeralContainer`},
 	"kubelet spec.podCIDR":                                                        {"services/nodeagent/internal", `\.Spec\.PodCIDR`},
 	"kubelet spec.securityContext.appArmorProfile":                                {"services/nodeagent", `AppArmor`},

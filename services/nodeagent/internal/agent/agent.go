@@ -25,11 +25,11 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 	"github.com/garboard/garboard/services/nodeagent/internal/desired"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
-	"github.com/garboard/garboard/services/nodeagent/internal/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/logrotate"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
 	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 	"github.com/garboard/garboard/services/nodeagent/internal/pleg"
+	"github.com/garboard/garboard/services/nodeagent/internal/podlifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
@@ -79,7 +79,7 @@ type Agent struct {
 	pleg      *pleg.PLEG
 	volumes   *volumes.Volumes
 	workers   *podworkers.Workers
-	lifecycle *lifecycle.Lifecycle
+	lifecycle *podlifecycle.Lifecycle
 	prober    *prober.Prober
 	status    *status.Writer
 	node      *node.Node
@@ -135,10 +135,10 @@ func New(cfg Config) (*Agent, error) {
 	a.prober = prober.New(prober.Config{
 		Exec: cfg.Runtime, Dial: cfg.Dial, State: a.pleg.Pod, HostIP: cfg.NodeIP, Logger: cfg.Logger,
 		Event: func(pod *corev1.Pod, container, eventType, reason, format string, args ...any) {
-			a.events.EventAbout(lifecycle.ContainerReference(pod, container), nil, eventType, reason, format, args...)
+			a.events.EventAbout(podlifecycle.ContainerReference(pod, container), nil, eventType, reason, format, args...)
 		},
 	})
-	a.lifecycle = lifecycle.New(lifecycle.Config{
+	a.lifecycle = podlifecycle.New(podlifecycle.Config{
 		Runtime: cfg.Runtime, RuntimeName: cfg.RuntimeVersion.Name, NetworkReady: a.networkReady,
 		Images:  images.New(images.Config{Runtime: cfg.Runtime, Logger: cfg.Logger}),
 		Volumes: a.volumes, References: refs, Prober: a.prober, Status: a.status, Events: a.events,

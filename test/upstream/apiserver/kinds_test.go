@@ -11,7 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/uuid"
 	"go.uber.org/goleak"
+	"k8s.io/kubernetes/pkg/capabilities"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/conformance"
@@ -28,8 +30,11 @@ var (
 	vectors = flag.String("vectors", "", "folder that receives the test data of the service")
 )
 
-// TestMain tolerates Kubernetes' logger, which flushes for as long as the process runs.
+// TestMain makes answers repeatable, and allows privileged containers as every cluster's API server
+// does. It tolerates Kubernetes' logger, which flushes for as long as the process runs.
 func TestMain(m *testing.M) {
+	uuid.SetRand(conformance.Zeros{})
+	capabilities.Setup(true, 0)
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 

@@ -196,10 +196,7 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 	if r.strategy.Validate != nil {
 		errs = r.strategy.Validate(obj)
 	}
-	if len(errs) == 0 {
-		errs = validation.SystemMetadata(obj)
-	}
-	if len(errs) > 0 {
+	if errs = validation.SystemMetadata(obj, errs); len(errs) > 0 {
 		return apierrors.NewInvalid(r.kind.GroupKind(), obj.GetName(), errs)
 	}
 	return nil

@@ -20,6 +20,16 @@ const (
 	OpPrint  = "print"
 )
 
+// Zeros is a source of randomness that has only zero bytes. With it in place of the real one, every
+// UUID that is made while a case is answered is the same, on both sides and in each run.
+type Zeros struct{}
+
+// Read fills p with zeros.
+func (Zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 // Case is one question: what happens if a client sends an object?
 type Case struct {
 	// Kind is the kind of both objects.

@@ -8,12 +8,16 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	uuid.SetRand(Zeros{})
+	goleak.VerifyTestMain(m)
+}
 
 // TestReplay asks the cases for which Kubernetes' answers were saved by make upstream.
 func TestReplay(t *testing.T) {

@@ -103,10 +103,7 @@ func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 		s.Author(obj, User())
 	}
 	errs := s.Validate(obj)
-	if len(errs) == 0 {
-		errs = validation.SystemMetadata(obj)
-	}
-	if len(errs) > 0 {
+	if errs = validation.SystemMetadata(obj, errs); len(errs) > 0 {
 		answer.Errors = ErrorTexts(errs)
 		return answer, nil
 	}
@@ -164,7 +161,11 @@ func (r *Rules) stored(answer *Answer, s *kinds.Definition, obj scheme.Object) e
 	return encode(&answer.Stored, obj)
 }
 
+// print prints an object as it is read from storage, with its defaults.
 func (r *Rules) print(kind *scheme.Kind, obj scheme.Object) Answer {
+	if s := r.strategies[kind.GroupVersionKind]; s.Default != nil {
+		s.Default(obj)
+	}
 	table := r.columns.Table(kind.GroupVersionKind, []scheme.Object{obj}, nil, nil)
 	var answer Answer
 	for _, column := range table.ColumnDefinitions {

@@ -68,6 +68,39 @@ func TestPod(t *testing.T) {
 	}
 }
 
+func TestPodParts(t *testing.T) {
+	p := &corev1.Pod{
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64(-3)),
+			Containers:                    []corev1.Container{{Env: []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{}}}}}},
+			Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+				Secret: &corev1.SecretVolumeSource{}, ISCSI: &corev1.ISCSIVolumeSource{},
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}},
+			}}},
+		},
+		Status: corev1.PodStatus{AllocatedResources: corev1.ResourceList{"cpu": resource.MustParse("0.5m")}},
+	}
+	template := corev1.PodTemplateSpec{Spec: *p.Spec.DeepCopy()}
+	Pod(p)
+	if seconds := *p.Spec.TerminationGracePeriodSeconds; seconds != 1 {
+		t.Errorf("a pod that cannot wait waits %d s, want 1", seconds)
+	}
+	if PodTemplate(&template); *template.Spec.TerminationGracePeriodSeconds != -3 {
+		t.Error("the grace period of a template changed")
+	}
+	if optional := p.Spec.Containers[0].Env[0].ValueFrom.FileKeyRef.Optional; optional == nil || *optional {
+		t.Errorf("a variable in a file is optional: %v, want false", optional)
+	}
+	// A volume with more than one source is invalid, but the error must be about that.
+	v := p.Spec.Volumes[0]
+	if v.Secret.DefaultMode == nil || v.ISCSI.ISCSIInterface != "default" || v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode == nil {
+		t.Errorf("got volume %+v", v)
+	}
+	if cpu := p.Status.AllocatedResources["cpu"]; cpu.String() != "1m" {
+		t.Errorf("got %s of CPU, want 1m", cpu.String())
+	}
+}
+
 func TestDeploymentStrategies(t *testing.T) {
 	half := intstr.FromString("50%")
 	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &half}}}}

@@ -19,10 +19,14 @@ const (
 )
 
 // Pod sets the defaults of a pod: those of a template's spec, and the ones that only pods have. The
-// latter are requests from limits, service links, and host ports on the host's network.
+// latter are requests from limits, service links, the shortest grace period in place of a negative one,
+// and host ports on the host's network.
 func Pod(pod *corev1.Pod) {
 	PodSpec(&pod.Spec)
 	set(&pod.Spec.EnableServiceLinks, true)
+	if *pod.Spec.TerminationGracePeriodSeconds < 0 {
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(1))
+	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			requestsFromLimits(&containers[i].Resources)
@@ -37,9 +41,21 @@ func Pod(pod *corev1.Pod) {
 	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
 		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
 	}
-	if pod.Spec.Resources != nil {
-		roundUp(pod.Spec.Resources.Limits)
-		roundUp(pod.Spec.Resources.Requests)
+	s := &pod.Status
+	roundUp(s.AllocatedResources)
+	requirements(s.Resources)
+	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range statuses {
+			roundUp(statuses[i].AllocatedResources)
+			requirements(statuses[i].Resources)
+		}
+	}
+}
+
+func requirements(r *corev1.ResourceRequirements) {
+	if r != nil {
+		roundUp(r.Limits)
+		roundUp(r.Requests)
 	}
 }
 
@@ -70,6 +86,7 @@ func PodSpec(spec *corev1.PodSpec) {
 		spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	}
 	roundUp(spec.Overhead)
+	requirements(spec.Resources)
 	for i := range spec.Volumes {
 		volume(&spec.Volumes[i])
 	}
@@ -96,10 +113,12 @@ func container(c *corev1.Container) {
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
 			fieldRef(from.FieldRef)
+			if from.FileKeyRef != nil {
+				set(&from.FileKeyRef.Optional, false)
+			}
 		}
 	}
-	roundUp(c.Resources.Limits)
-	roundUp(c.Resources.Requests)
+	requirements(&c.Resources)
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		fillProbe(probe)
 	}
@@ -161,38 +180,56 @@ func volume(v *corev1.Volume) {
 	if v.VolumeSource == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
-	switch {
-	case v.HostPath != nil:
+	if v.HostPath != nil {
 		set(&v.HostPath.Type, corev1.HostPathUnset)
-	case v.Secret != nil:
+	}
+	if v.Secret != nil {
 		set(&v.Secret.DefaultMode, defaultMode)
-	case v.ConfigMap != nil:
+	}
+	if v.ConfigMap != nil {
 		set(&v.ConfigMap.DefaultMode, defaultMode)
-	case v.DownwardAPI != nil:
+	}
+	if v.DownwardAPI != nil {
 		set(&v.DownwardAPI.DefaultMode, defaultMode)
 		for i := range v.DownwardAPI.Items {
 			fieldRef(v.DownwardAPI.Items[i].FieldRef)
 		}
-	case v.Projected != nil:
+	}
+	if v.Projected != nil {
 		projected(v.Projected)
-	case v.ISCSI != nil:
-		setString(&v.ISCSI.ISCSIInterface, "default")
-	case v.RBD != nil:
-		setString(&v.RBD.RBDPool, "rbd")
-		setString(&v.RBD.RadosUser, "admin")
-		setString(&v.RBD.Keyring, "/etc/ceph/keyring")
-	case v.AzureDisk != nil:
-		set(&v.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-		set(&v.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
-		set(&v.AzureDisk.FSType, "ext4")
-		set(&v.AzureDisk.ReadOnly, false)
-	case v.ScaleIO != nil:
-		setString(&v.ScaleIO.StorageMode, "ThinProvisioned")
-		setString(&v.ScaleIO.FSType, "xfs")
-	case v.Image != nil:
+	}
+	if v.Image != nil {
 		setString(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
-	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-		set(&v.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	}
+	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
+		claimSpec(&v.Ephemeral.VolumeClaimTemplate.Spec)
+	}
+	externalVolume(v.ISCSI, v.RBD, v.AzureDisk, v.ScaleIO)
+}
+
+// externalVolume sets the defaults of volumes in external storage.
+func externalVolume(i *corev1.ISCSIVolumeSource, r *corev1.RBDVolumeSource, d *corev1.AzureDiskVolumeSource, s *corev1.ScaleIOVolumeSource) {
+	if i != nil {
+		setString(&i.ISCSIInterface, "default")
+	}
+	if r != nil {
+		setString(&r.RBDPool, "rbd")
+		setString(&r.RadosUser, "admin")
+		setString(&r.Keyring, "/etc/ceph/keyring")
+	}
+	azureDisk(d)
+	if s != nil {
+		setString(&s.StorageMode, "ThinProvisioned")
+		setString(&s.FSType, "xfs")
+	}
+}
+
+func azureDisk(d *corev1.AzureDiskVolumeSource) {
+	if d != nil {
+		set(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
+		set(&d.Kind, corev1.AzureSharedBlobDisk)
+		set(&d.FSType, "ext4")
+		set(&d.ReadOnly, false)
 	}
 }
 

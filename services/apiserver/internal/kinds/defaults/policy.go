@@ -58,8 +58,13 @@ func StorageClass(c *storagev1.StorageClass) {
 // PersistentVolumeClaim sets the defaults of a claim.
 func PersistentVolumeClaim(c *corev1.PersistentVolumeClaim) {
 	setString(&c.Status.Phase, corev1.ClaimPending)
-	set(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	for _, list := range []corev1.ResourceList{c.Spec.Resources.Limits, c.Spec.Resources.Requests, c.Status.Capacity, c.Status.AllocatedResources} {
-		roundUp(list)
-	}
+	claimSpec(&c.Spec)
+	roundUp(c.Status.Capacity)
+	roundUp(c.Status.AllocatedResources)
+}
+
+func claimSpec(s *corev1.PersistentVolumeClaimSpec) {
+	set(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
+	roundUp(s.Resources.Limits)
+	roundUp(s.Resources.Requests)
 }

@@ -10,6 +10,7 @@ func PersistentVolume(v *corev1.PersistentVolume) {
 	setString(&v.Status.Phase, corev1.VolumePending)
 	setString(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	set(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	roundUp(v.Spec.Capacity)
 	volumeSource(&v.Spec.PersistentVolumeSource)
 }
 
@@ -25,12 +26,7 @@ func volumeSource(s *corev1.PersistentVolumeSource) {
 		setString(&s.RBD.RadosUser, "admin")
 		setString(&s.RBD.Keyring, "/etc/ceph/keyring")
 	}
-	if s.AzureDisk != nil {
-		set(&s.AzureDisk.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-		set(&s.AzureDisk.Kind, corev1.AzureSharedBlobDisk)
-		set(&s.AzureDisk.FSType, "ext4")
-		set(&s.AzureDisk.ReadOnly, false)
-	}
+	azureDisk(s.AzureDisk)
 	if s.ScaleIO != nil {
 		setString(&s.ScaleIO.StorageMode, "ThinProvisioned")
 		setString(&s.ScaleIO.FSType, "xfs")
@@ -40,6 +36,7 @@ func volumeSource(s *corev1.PersistentVolumeSource) {
 // VolumeAttachment sets the defaults of a volume source embedded in an attachment.
 func VolumeAttachment(a *storagev1.VolumeAttachment) {
 	if inline := a.Spec.Source.InlineVolumeSpec; inline != nil {
+		roundUp(inline.Capacity)
 		volumeSource(&inline.PersistentVolumeSource)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // LimitRange validates a limit range.
@@ -74,7 +76,7 @@ func limitItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
 	for _, list := range []corev1.ResourceList{l.min, l.max, l.limit, l.request, l.ratio} {
 		maps.Copy(all, list)
 	}
-	for _, name := range sortedResources(all) {
+	for _, name := range resources.Sorted(all) {
 		errs = append(errs, l.compare(name)...)
 	}
 	return errs
@@ -82,11 +84,11 @@ func limitItem(item *corev1.LimitRangeItem, path *field.Path) field.ErrorList {
 
 func limitNames(limitType corev1.LimitType, list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sortedResources(list) {
+	for _, name := range resources.Sorted(list) {
 		if limitType == corev1.LimitTypePod || limitType == corev1.LimitTypeContainer {
-			errs = append(errs, ContainerResourceName(name, path.Key(string(name)))...)
+			errs = append(errs, resources.ContainerName(name, path.Key(string(name)))...)
 		} else {
-			errs = append(errs, resourceName(name, path.Key(string(name)))...)
+			errs = append(errs, resources.Name(name, path.Key(string(name)))...)
 		}
 	}
 	return errs
@@ -119,8 +121,7 @@ func (l limits) compare(name corev1.ResourceName) field.ErrorList {
 	ordered(hasLimit && hasLeast, least, limit, "default", least, "min", "default")
 	ordered(hasLimit && hasMost, limit, most, "default", most, "default", "max")
 	errs = append(errs, l.checkRatio(name)...)
-	whole := !nativeResource(name) || strings.HasPrefix(key, corev1.ResourceHugePagesPrefix) // These cannot be overcommitted.
-	if whole && hasLimit && hasRequest && limit.Cmp(request) != 0 {
+	if !resources.Overcommits(name) && hasLimit && hasRequest && limit.Cmp(request) != 0 {
 		errs = append(errs, field.Invalid(l.path.Child("defaultRequest").Key(key), request,
 			fmt.Sprintf("default value %s must equal to defaultRequest value %s in %s", limit.String(), request.String(), key)))
 	}

@@ -12,16 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SystemMetadata checks the rules for the metadata of every kind, whatever its strategy. The name
-// can be a path segment, and labels, annotations, owners and finalizers are well formed. The
+// SystemMetadata checks the rules for the metadata of every kind and appends their errors to found,
+// the errors that the kind's own rules found. The name can be a path segment, and labels, annotations,
+// owners and finalizers are well formed. Only finalizers are checked if there are errors already. The
 // strategy, which knows the scope, checks the namespace.
-func SystemMetadata(obj metav1.Object) field.ErrorList {
+func SystemMetadata(obj metav1.Object, found field.ErrorList) field.ErrorList {
 	path := field.NewPath("metadata")
-	errs := apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, path)
-	if typed, ok := obj.(runtime.Object); ok && !anyFinalizers(typed.GetObjectKind().GroupVersionKind()) {
-		errs = append(errs, finalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
+	if len(found) == 0 {
+		found = apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, path)
 	}
-	return errs
+	if typed, ok := obj.(runtime.Object); ok && !anyFinalizers(typed.GetObjectKind().GroupVersionKind()) {
+		found = append(found, finalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
+	}
+	return found
 }
 
 // anyFinalizers reports whether Kubernetes checks only the form of the finalizers of a kind.
@@ -56,7 +59,7 @@ func standardFinalizer(name string, path *field.Path) field.ErrorList {
 // SystemMetadataUpdate makes the same checks for an update, and checks that immutable fields have
 // not changed.
 func SystemMetadataUpdate(obj, old metav1.Object) field.ErrorList {
-	errs := SystemMetadata(obj)
+	errs := SystemMetadata(obj, nil)
 	return append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
 }
 

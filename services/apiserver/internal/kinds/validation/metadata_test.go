@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
 )
@@ -35,12 +36,17 @@ func TestFinalizers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := ""
-			if errs := validation.SystemMetadata(test.obj); len(errs) > 0 {
+			if errs := validation.SystemMetadata(test.obj, nil); len(errs) > 0 {
 				got = errs.ToAggregate().Error()
 			}
 			if got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+	found := field.ErrorList{field.Required(field.NewPath("spec"), "")}
+	both := validation.SystemMetadata(&corev1.ConfigMap{TypeMeta: configMap, ObjectMeta: meta("example.com/mine", "mine")}, found)
+	if got, want := both.ToAggregate().Error(), "[spec: Required value, "+unqualified+"]"; got != want {
+		t.Errorf("beside another error: got %q, want %q", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // Node validates a node.
@@ -28,7 +29,7 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 		name      string
 		resources corev1.ResourceList
 	}{{"capacity", n.Status.Capacity}, {"allocatable", n.Status.Allocatable}} {
-		for _, name := range sortedResources(list.resources) {
+		for _, name := range resources.Sorted(list.resources) {
 			errs = append(errs, resourceQuantity(name, list.resources[name], field.NewPath("status", list.name, string(name)))...)
 		}
 	}

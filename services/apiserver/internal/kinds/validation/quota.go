@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // ResourceQuota validates a resource quota.
@@ -46,10 +48,10 @@ func ResourceQuotaStatus(q, _ *corev1.ResourceQuota) field.ErrorList {
 
 func quotaResources(list corev1.ResourceList, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sortedResources(list) {
+	for _, name := range resources.Sorted(list) {
 		quantity, at := list[name], path.Key(string(name))
-		errs = append(errs, resourceName(name, at)...)
-		if !strings.Contains(string(name), "/") && !quotaResource(name) {
+		errs = append(errs, resources.Name(name, at)...)
+		if !strings.Contains(string(name), "/") && !resources.Quota(name) {
 			errs = append(errs, field.Invalid(at, string(name), "must be a standard resource for quota"))
 		}
 		errs = append(errs, resourceQuantity(name, quantity, at)...)
@@ -63,7 +65,7 @@ func resourceQuantity(name corev1.ResourceName, quantity resource.Quantity, path
 	if quantity.Sign() < 0 {
 		errs = append(errs, field.Invalid(path, quantity.String(), apivalidation.IsNegativeErrorMsg))
 	}
-	if (countedResource(name) || extendedResource(name)) && quantity.MilliValue()%1000 != 0 {
+	if (resources.Counted(name) || resources.Extended(name)) && quantity.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(path, quantity, "must be an integer"))
 	}
 	return errs
@@ -122,8 +124,8 @@ func scopeOperator(r corev1.ScopedResourceSelectorRequirement, path *field.Path)
 // scopeFits checks that a scope can limit the quota's resources.
 func scopeFits(scope corev1.ResourceQuotaScope, spec *corev1.ResourceQuotaSpec, path *field.Path, value any) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sortedResources(spec.Hard) {
-		if quotaResource(name) && !scopeCovers(scope, name) {
+	for _, name := range resources.Sorted(spec.Hard) {
+		if resources.Quota(name) && !scopeCovers(scope, name) {
 			errs = append(errs, field.Invalid(path, value, "unsupported scope applied to resource"))
 		}
 	}

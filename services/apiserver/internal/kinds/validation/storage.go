@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	claims "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // Kubernetes' limits for a storage class's parameters.
@@ -227,7 +228,7 @@ func PersistentVolumeClaimStatus(c, old *corev1.PersistentVolumeClaim) field.Err
 
 func sizes(list corev1.ResourceList, path *field.Path, named bool) field.ErrorList {
 	var errs field.ErrorList
-	for _, name := range sortedResources(list) {
+	for _, name := range resources.Sorted(list) {
 		if named {
 			if wrong := claimResource(name, path); len(wrong) > 0 {
 				errs = append(errs, wrong...)
@@ -247,7 +248,7 @@ func claimResource(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	for _, msg := range validation.IsQualifiedName(string(name)) {
 		errs = append(errs, field.Invalid(path, string(name), msg))
 	}
-	if len(errs) == 0 && nativeResource(name) && name != corev1.ResourceStorage {
+	if len(errs) == 0 && resources.Native(name) && name != corev1.ResourceStorage {
 		errs = append(errs, field.NotSupported(path, string(name), []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	return errs

@@ -8,7 +8,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
+	names "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // metrics checks the metrics of an autoscaler.
@@ -119,7 +119,7 @@ func containerResource(s *autoscalingv2.ContainerResourceMetricSource, path *fie
 	if s.Name == "" {
 		errs = append(errs, field.Required(path.Child("name"), "must specify a resource name"))
 	} else {
-		errs = append(errs, validation.ContainerResourceName(s.Name, path.Child("name"))...)
+		errs = append(errs, names.ContainerName(s.Name, path.Child("name"))...)
 	}
 	if s.Container == "" {
 		errs = append(errs, field.Required(path.Child("container"), "must specify a container"))

@@ -17,7 +17,7 @@ func RuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("handler"), c.Handler, msg))
 	}
 	if c.Overhead != nil {
-		errs = append(errs, pod.Resources(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, field.NewPath("overhead"))...)
+		errs = append(errs, pod.Resources(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, nil, field.NewPath("overhead"))...)
 	}
 	if c.Scheduling == nil {
 		return errs

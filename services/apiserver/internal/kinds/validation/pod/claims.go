@@ -10,15 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// resourceClaims checks a pod's claims for devices, and that its containers and the pod itself use
-// no others. podName is empty for templates. A claim created from a template is named after both
-// the pod and the claim.
-func resourceClaims(spec *corev1.PodSpec, podName string, path *field.Path) field.ErrorList {
+// resourceClaims checks a pod's claims for devices. pod is nil for templates.
+func resourceClaims(spec *corev1.PodSpec, pod *corev1.Pod, path *field.Path) field.ErrorList {
+	if _, static := annotated(pod, corev1.MirrorPodAnnotationKey); static && len(spec.ResourceClaims) > 0 {
+		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support resource claims")}
+	}
 	var errs field.ErrorList
 	names := sets.New[string]()
 	for i, claim := range spec.ResourceClaims {
 		at := path.Child("resourceClaims").Index(i)
-		errs = append(errs, claimName(claim, podName, names, at.Child("name"))...)
+		errs = append(errs, claimName(claim, names, at.Child("name"))...)
 		switch {
 		case claim.ResourceClaimName != nil && claim.ResourceClaimTemplateName != nil:
 			errs = append(errs, field.Invalid(at, claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
@@ -32,13 +33,29 @@ func resourceClaims(spec *corev1.PodSpec, podName string, path *field.Path) fiel
 			errs = append(errs, invalid(at.Child("resourceClaimTemplateName"), *name, apivalidation.NameIsDNSSubdomain(*name, false))...)
 		}
 	}
-	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
-		errs = append(errs, claimed(c.Resources.Claims, names, at.Child("resources", "claims"))...)
-	})
 	return errs
 }
 
-func claimName(claim corev1.PodResourceClaim, podName string, taken sets.Set[string], path *field.Path) field.ErrorList {
+func annotated(pod *corev1.Pod, key string) (string, bool) {
+	if pod == nil {
+		return "", false
+	}
+	value, ok := pod.Annotations[key]
+	return value, ok
+}
+
+// claimNames returns the names of a pod's claims for devices.
+func claimNames(spec *corev1.PodSpec) sets.Set[string] {
+	names := sets.New[string]()
+	for _, claim := range spec.ResourceClaims {
+		if claim.Name != "" {
+			names.Insert(claim.Name)
+		}
+	}
+	return names
+}
+
+func claimName(claim corev1.PodResourceClaim, taken sets.Set[string], path *field.Path) field.ErrorList {
 	switch {
 	case claim.Name == "":
 		return field.ErrorList{field.Required(path, "")}
@@ -46,44 +63,24 @@ func claimName(claim corev1.PodResourceClaim, podName string, taken sets.Set[str
 		return field.ErrorList{field.Duplicate(path, claim.Name)}
 	}
 	taken.Insert(claim.Name)
-	if errs := invalid(path, claim.Name, validation.IsDNS1123Label(claim.Name)); len(errs) > 0 {
-		return errs
-	}
-	if podName == "" || claim.ResourceClaimTemplateName == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	whole := podName + "-" + claim.Name
-	for _, msg := range apivalidation.NameIsDNSSubdomain(whole, false) {
-		errs = append(errs, field.Invalid(path, whole, "final ResourceClaim name: "+msg))
-	}
-	return errs
+	return invalid(path, claim.Name, validation.IsDNS1123Label(claim.Name))
 }
 
-// claimed checks that the references to claims name claims of the pod, each once.
+// claimed checks that references to claims or their requests name claims of the pod, each once.
 func claimed(claims []corev1.ResourceClaim, names sets.Set[string], path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen, whole := sets.New[string](), sets.New[string]()
+	seen := sets.New[string]()
 	for i, claim := range claims {
-		at, value := path.Index(i), claim.Name
-		if claim.Request != "" {
-			value += "/" + claim.Request
-		}
-		switch {
-		case claim.Name == "":
-			errs = append(errs, field.Required(at.Child("name"), ""))
+		at := path.Index(i)
+		if claim.Name == "" {
+			errs = append(errs, field.Required(at, ""))
 			continue
-		case seen.Has(value), claim.Request != "" && whole.Has(claim.Name), claim.Request == "" && hasPrefix(seen, claim.Name+"/"):
-			errs = append(errs, field.Duplicate(at, value))
 		}
-		seen.Insert(value)
-		if claim.Request == "" {
-			whole.Insert(claim.Name)
-		}
+		errs = append(errs, claimedOnce(claim, seen, at)...)
 		if names.Has(claim.Name) {
 			continue
 		}
-		err := field.NotFound(at.Child("name"), claim.Name)
+		err := field.NotFound(at, claim.Name)
 		err.Detail = "must be one of the names in pod.spec.resourceClaims"
 		if names.Len() == 0 {
 			err.Detail += " which is empty"
@@ -92,6 +89,24 @@ func claimed(claims []corev1.ResourceClaim, names sets.Set[string], path *field.
 		}
 		errs = append(errs, err)
 	}
+	return errs
+}
+
+// claimedOnce checks that a reference does not overlap with those seen before.
+func claimedOnce(claim corev1.ResourceClaim, seen sets.Set[string], path *field.Path) field.ErrorList {
+	if seen.Has(claim.Name) {
+		return field.ErrorList{field.Duplicate(path, claim.Name)}
+	}
+	var errs field.ErrorList
+	key := claim.Name
+	if claim.Request != "" {
+		errs = invalid(path.Child("request"), claim.Request, validation.IsDNS1123Label(claim.Request))
+		key += "/" + claim.Request
+	}
+	if seen.Has(key) || claim.Request == "" && hasPrefix(seen, key+"/") {
+		errs = append(errs, field.Duplicate(path, key))
+	}
+	seen.Insert(key)
 	return errs
 }
 

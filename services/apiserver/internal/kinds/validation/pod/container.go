@@ -2,6 +2,8 @@ package pod
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -9,61 +11,109 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// containers checks the containers of a pod with the given volumes, by name.
-func containers(spec *corev1.PodSpec, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+// surroundings are the parts of a pod that the checks of its containers depend on.
+type surroundings struct {
+	spec    *corev1.PodSpec
+	was     *corev1.PodSpec // before an update
+	volumes map[string]*corev1.Volume
+	claims  sets.Set[string]
+}
+
+// containers checks the containers of a pod.
+func containers(in surroundings, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	names := sets.New[string]()
-	hostUsers := spec.HostUsers == nil || *spec.HostUsers
+	spec, names := in.spec, sets.New[string]()
+	kept := slices.ContainsFunc(in.was.InitContainers, func(c corev1.Container) bool { return len(onlySidecarResizes(&c, path)) > 0 })
 	if len(spec.Containers) == 0 {
 		errs = append(errs, field.Required(path.Child("containers"), ""))
 	}
 	for i := range spec.Containers {
-		at := path.Child("containers").Index(i)
-		errs = append(errs, container(&spec.Containers[i], hostUsers, names, volumes, at)...)
-		errs = append(errs, resizePolicy(spec.Containers[i].ResizePolicy, spec.RestartPolicy, at.Child("resizePolicy"))...)
-		errs = append(errs, lifecycle(spec.Containers[i].Lifecycle, spec.TerminationGracePeriodSeconds, at.Child("lifecycle"))...)
-		errs = append(errs, probes(&spec.Containers[i], at)...)
+		c, at := &spec.Containers[i], path.Child("containers").Index(i)
+		errs = append(errs, container(c, in, at)...)
+		errs = append(errs, unique(c.Name, names, at)...)
+		errs = append(errs, lifecycle(c.Lifecycle, spec, at.Child("lifecycle"))...)
+		errs = append(errs, probes(c, at)...)
+		errs = append(errs, restarts(c, at)...)
 	}
 	for i := range spec.InitContainers {
 		c, at := &spec.InitContainers[i], path.Child("initContainers").Index(i)
-		errs = append(errs, container(c, hostUsers, names, volumes, at)...)
-		errs = append(errs, resizePolicy(c.ResizePolicy, spec.RestartPolicy, at.Child("resizePolicy"))...)
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			errs = append(errs, lifecycle(c.Lifecycle, spec.TerminationGracePeriodSeconds, at.Child("lifecycle"))...)
+		errs = append(errs, container(c, in, at)...)
+		errs = append(errs, initRestarts(c, at)...)
+		errs = append(errs, unique(c.Name, names, at)...)
+		if !kept {
+			errs = append(errs, onlySidecarResizes(c, at)...)
+		}
+		if sidecar(c) {
+			errs = append(errs, lifecycle(c.Lifecycle, spec, at.Child("lifecycle"))...)
 			errs = append(errs, probes(c, at)...)
 			continue
 		}
-		if c.Lifecycle != nil {
-			errs = append(errs, field.Forbidden(at.Child("lifecycle"), "may not be set for init containers without restartPolicy=Always"))
-		}
-		for _, probe := range []struct {
-			name string
-			set  bool
-		}{{"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil}} {
-			if probe.set {
-				errs = append(errs, field.Forbidden(at.Child(probe.name), "may not be set for init containers without restartPolicy=Always"))
-			}
-		}
+		errs = append(errs, onlySidecar(c, at)...)
 	}
+	targets := names.Clone()
 	for i := range spec.EphemeralContainers {
-		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
-		errs = append(errs, container(&c, hostUsers, names, volumes, path.Child("ephemeralContainers").Index(i))...)
+		c, at := &spec.EphemeralContainers[i], path.Child("ephemeralContainers").Index(i)
+		common := corev1.Container(c.EphemeralContainerCommon)
+		errs = append(errs, container(&common, in, at)...)
+		errs = append(errs, trimmedImage(&common, at)...)
+		errs = append(errs, unique(c.Name, names, at)...)
+		errs = append(errs, ephemeral(c, targets, at)...)
 	}
 	return errs
 }
 
-func container(c *corev1.Container, hostUsers bool, names sets.Set[string], volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+func unique(name string, names sets.Set[string], path *field.Path) field.ErrorList {
+	if names.Has(name) {
+		return field.ErrorList{field.Duplicate(path.Child("name"), name)}
+	}
+	names.Insert(name)
+	return nil
+}
+
+// onlySidecar rejects what only those init containers may have that run beside the others.
+func onlySidecar(c *corev1.Container, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, part := range []struct {
+		name string
+		set  bool
+	}{
+		{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
+		{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
+	} {
+		if part.set {
+			errs = append(errs, field.Forbidden(path.Child(part.name), "may not be set for init containers without restartPolicy=Always"))
+		}
+	}
+	return errs
+}
+
+// sidecar reports whether an init container runs beside the others.
+func sidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// onlySidecarResizes rejects a restart for a resize of an init container that ends before the others start.
+func onlySidecarResizes(c *corev1.Container, path *field.Path) field.ErrorList {
+	if sidecar(c) {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, p := range c.ResizePolicy {
+		if p.RestartPolicy == corev1.RestartContainer {
+			errs = append(errs, field.Invalid(path.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy,
+				"must not be set to 'RestartContainer' for non-sidecar initContainers"))
+		}
+	}
+	return errs
+}
+
+// container checks what all types of containers have.
+func container(c *corev1.Container, in surroundings, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Name == "" {
 		errs = append(errs, field.Required(path.Child("name"), ""))
 	} else {
-		for _, msg := range validation.IsDNS1123Label(c.Name) {
-			errs = append(errs, field.Invalid(path.Child("name"), c.Name, msg))
-		}
-		if names.Has(c.Name) {
-			errs = append(errs, field.Duplicate(path.Child("name"), c.Name))
-		}
-		names.Insert(c.Name)
+		errs = append(errs, invalid(path.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))...)
 	}
 	if c.Image == "" {
 		errs = append(errs, field.Required(path.Child("image"), ""))
@@ -72,12 +122,21 @@ func container(c *corev1.Container, hostUsers bool, names sets.Set[string], volu
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, oneOf(c.ImagePullPolicy, path.Child("imagePullPolicy"), corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
 	errs = append(errs, ports(c.Ports, path.Child("ports"))...)
-	errs = append(errs, env(c.Env, volumes, path.Child("env"))...)
+	errs = append(errs, env(c.Env, path.Child("env"))...)
 	errs = append(errs, envFrom(c.EnvFrom, path.Child("envFrom"))...)
-	errs = append(errs, mounts(c, volumes, path)...)
-	errs = append(errs, Resources(&c.Resources, path.Child("resources"))...)
-	errs = append(errs, security(c.SecurityContext, hostUsers, path.Child("securityContext"))...)
-	return append(errs, restarts(c, path)...)
+	errs = append(errs, mounts(c, in.volumes, path)...)
+	errs = append(errs, Resources(&c.Resources, in.claims, path.Child("resources"))...)
+	errs = append(errs, resizePolicy(c.ResizePolicy, in.spec.RestartPolicy, path.Child("resizePolicy"))...)
+	hostUsers := in.spec.HostUsers == nil || *in.spec.HostUsers
+	return append(errs, security(c.SecurityContext, hostUsers, path.Child("securityContext"))...)
+}
+
+// trimmedImage rejects spaces around the image of a container; those of templates may have some.
+func trimmedImage(c *corev1.Container, path *field.Path) field.ErrorList {
+	if strings.TrimSpace(c.Image) == c.Image {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace")}
 }
 
 func ports(list []corev1.ContainerPort, path *field.Path) field.ErrorList {
@@ -92,8 +151,9 @@ func ports(list []corev1.ContainerPort, path *field.Path) field.ErrorList {
 				}
 			} else if names.Has(port.Name) {
 				errs = append(errs, field.Duplicate(at.Child("name"), port.Name))
+			} else {
+				names.Insert(port.Name)
 			}
-			names.Insert(port.Name)
 		}
 		if port.ContainerPort == 0 {
 			errs = append(errs, field.Required(at.Child("containerPort"), ""))
@@ -106,9 +166,6 @@ func ports(list []corev1.ContainerPort, path *field.Path) field.ErrorList {
 			for _, msg := range validation.IsValidPortNum(int(port.HostPort)) {
 				errs = append(errs, field.Invalid(at.Child("hostPort"), port.HostPort, msg))
 			}
-		}
-		if port.HostIP != "" {
-			errs = append(errs, validation.IsValidIP(at.Child("hostIP"), port.HostIP)...)
 		}
 		errs = append(errs, oneOf(port.Protocol, at.Child("protocol"), corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
 	}

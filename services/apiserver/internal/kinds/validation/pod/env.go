@@ -9,10 +9,7 @@ import (
 	sources "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/source"
 )
 
-// maxFileKey bounds the key of a variable in a file.
-const maxFileKey = 128
-
-func env(list []corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+func env(list []corev1.EnvVar, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, v := range list {
 		at := path.Index(i)
@@ -23,12 +20,12 @@ func env(list []corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.Pa
 				errs = append(errs, field.Invalid(at.Child("name"), v.Name, msg))
 			}
 		}
-		errs = append(errs, envSource(v, volumes, at.Child("valueFrom"))...)
+		errs = append(errs, envSource(v, at.Child("valueFrom"))...)
 	}
 	return errs
 }
 
-func envSource(v corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+func envSource(v corev1.EnvVar, path *field.Path) field.ErrorList {
 	from := v.ValueFrom
 	if from == nil {
 		return nil
@@ -53,7 +50,7 @@ func envSource(v corev1.EnvVar, volumes map[string]*corev1.Volume, path *field.P
 	}
 	if from.FileKeyRef != nil {
 		count++
-		errs = append(errs, fileKeyRef(from.FileKeyRef, volumes, path.Child("fileKeyRef"))...)
+		errs = append(errs, fileKeyRef(from.FileKeyRef, path.Child("fileKeyRef"))...)
 	}
 	switch {
 	case count == 0:
@@ -113,28 +110,44 @@ func sourceName(name string, path *field.Path) field.ErrorList {
 	return invalid(path, name, apivalidation.NameIsDNSSubdomain(name, true))
 }
 
-// fileKeyRef checks a reference to a variable in a file of an emptyDir volume of the pod.
-func fileKeyRef(ref *corev1.FileKeySelector, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
+// fileKeyRef checks a reference to a variable in a file of a volume.
+func fileKeyRef(ref *corev1.FileKeySelector, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	at := path.Child("volumeName")
-	switch {
-	case ref.VolumeName == "":
-		errs = append(errs, field.Required(at, ""))
-	case volumes[ref.VolumeName] == nil:
-		errs = append(errs, field.NotFound(at, ref.VolumeName))
-	case volumes[ref.VolumeName].EmptyDir == nil:
-		errs = append(errs, field.Invalid(at, ref.VolumeName, "referenced volume must be of type emptyDir"))
+	check := func(child, value string, valid func(string, *field.Path) field.ErrorList) {
+		if value == "" {
+			errs = append(errs, field.Required(path.Child(child), ""))
+			return
+		}
+		errs = append(errs, valid(value, path.Child(child))...)
 	}
-	if ref.Path == "" {
-		errs = append(errs, field.Required(path.Child("path"), ""))
-	} else {
-		errs = append(errs, sources.LocalPath(ref.Path, path.Child("path"))...)
+	check("key", ref.Key, func(key string, at *field.Path) field.ErrorList {
+		return invalid(at, key, validation.IsRelaxedEnvVarName(key))
+	})
+	check("volumeName", ref.VolumeName, sources.Label)
+	check("path", ref.Path, sources.NoBacksteps)
+	return errs
+}
+
+// fileVolumes checks that variables in files are in emptyDir volumes of the pod.
+func fileVolumes(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	volumes := map[string]*corev1.Volume{}
+	for i := range spec.Volumes {
+		volumes[spec.Volumes[i].Name] = &spec.Volumes[i]
 	}
-	if ref.Key == "" {
-		return append(errs, field.Required(path.Child("key"), ""))
-	}
-	if len(ref.Key) > maxFileKey {
-		errs = append(errs, field.TooLong(path.Child("key"), ref.Key, maxFileKey))
-	}
-	return append(errs, invalid(path.Child("key"), ref.Key, validation.IsRelaxedEnvVarName(ref.Key))...)
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		for i, v := range c.Env {
+			if v.ValueFrom == nil || v.ValueFrom.FileKeyRef == nil {
+				continue
+			}
+			name, at := v.ValueFrom.FileKeyRef.VolumeName, at.Child("env").Index(i).Child("valueFrom", "fileKeyRef", "volumeName")
+			switch volume := volumes[name]; {
+			case volume == nil:
+				errs = append(errs, field.NotFound(at, name))
+			case volume.EmptyDir == nil:
+				errs = append(errs, field.Invalid(at, name, "referenced volume must be of type emptyDir"))
+			}
+		}
+	})
+	return errs
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -20,11 +21,9 @@ func ValidateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 	if _, ok := old.Annotations[corev1.MirrorPodAnnotationKey]; ok {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
 	}
-	errs := checkSpec(&pod.Spec, pod, field.NewPath("spec"))
+	errs := metadataAndSpec(pod, old)
+	errs = append(errs, annotationsUpdate(pod, old, field.NewPath("metadata", "annotations"))...)
 	path := field.NewPath("spec", "ephemeralContainers")
-	for i := range pod.Spec.EphemeralContainers {
-		errs = append(errs, ephemeral(&pod.Spec, &pod.Spec.EphemeralContainers[i], path.Index(i))...)
-	}
 	for i := range old.Spec.EphemeralContainers {
 		before := &old.Spec.EphemeralContainers[i]
 		at := slices.IndexFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == before.Name })
@@ -39,14 +38,12 @@ func ValidateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// ephemeral checks the additional rules for ephemeral containers.
-func ephemeral(spec *corev1.PodSpec, c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
+// ephemeral checks the additional rules for an ephemeral container, which may target one of some
+// other containers, by name.
+func ephemeral(c *corev1.EphemeralContainer, targets sets.Set[string], path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if target := c.TargetContainerName; target != "" {
-		named := func(c corev1.Container) bool { return c.Name == target }
-		if !slices.ContainsFunc(spec.Containers, named) && !slices.ContainsFunc(spec.InitContainers, named) {
-			errs = append(errs, field.NotFound(path.Child("targetContainerName"), target))
-		}
+	if target := c.TargetContainerName; target != "" && !targets.Has(target) {
+		errs = append(errs, field.NotFound(path.Child("targetContainerName"), target))
 	}
 	for _, name := range []string{"Ports", "Resources", "ResizePolicy", "RestartPolicy", "RestartPolicyRules", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle"} {
 		if value := reflect.ValueOf(c.EphemeralContainerCommon).FieldByName(name); value.IsValid() && !value.IsZero() {

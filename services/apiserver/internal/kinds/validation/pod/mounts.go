@@ -18,10 +18,10 @@ func mounts(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.
 	paths := sets.New[string]()
 	for i := range c.VolumeMounts {
 		mount, at := &c.VolumeMounts[i], path.Child("volumeMounts").Index(i)
-		switch {
-		case mount.Name == "":
+		if mount.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))
-		case volumes[mount.Name] == nil:
+		}
+		if volumes[mount.Name] == nil {
 			errs = append(errs, field.NotFound(at.Child("name"), mount.Name))
 		}
 		if mount.MountPath == "" {
@@ -85,10 +85,9 @@ func devices(c *corev1.Container, volumes map[string]*corev1.Volume, path *field
 	for i, device := range c.VolumeDevices {
 		at := path.Index(i)
 		volume := volumes[device.Name]
-		switch {
-		case device.Name == "":
+		if device.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))
-		case names.Has(device.Name):
+		} else if names.Has(device.Name) {
 			errs = append(errs, field.Invalid(at.Child("name"), device.Name, "must be unique"))
 		}
 		switch {
@@ -106,6 +105,8 @@ func devices(c *corev1.Container, volumes map[string]*corev1.Volume, path *field
 		}
 		if slices.Contains(strings.Split(device.DevicePath, "/"), "..") {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), device.DevicePath, "can not contain backsteps ('..')"))
+		} else {
+			paths.Insert(device.DevicePath)
 		}
 		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == device.Name }) {
 			errs = append(errs, field.Invalid(at.Child("name"), device.Name, "must not already exist in volumeMounts"))
@@ -114,7 +115,6 @@ func devices(c *corev1.Container, volumes map[string]*corev1.Volume, path *field
 			errs = append(errs, field.Invalid(at.Child("devicePath"), device.DevicePath, "must not already exist as a path in volumeMounts"))
 		}
 		names.Insert(device.Name)
-		paths.Insert(device.DevicePath)
 	}
 	return errs
 }

@@ -3,7 +3,6 @@ package pod
 import (
 	"math"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -18,9 +17,7 @@ const maxHostnameOverride = 64
 
 // Validate validates a new pod.
 func Validate(pod *corev1.Pod) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, annotations(pod.Annotations, &pod.Spec, field.NewPath("metadata", "annotations"))...)
-	errs = append(errs, checkSpec(&pod.Spec, pod, field.NewPath("spec"))...)
+	errs := metadataAndSpec(pod, nil)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
 	}
@@ -28,6 +25,17 @@ func Validate(pod *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
 	return append(errs, confinement(pod, field.NewPath("spec"))...)
+}
+
+// metadataAndSpec checks the metadata and the spec of a pod on creation, and on each update of old.
+func metadataAndSpec(pod, old *corev1.Pod) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&pod.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, annotations(pod.Annotations, &pod.Spec, field.NewPath("metadata", "annotations"))...)
+	was := &corev1.PodSpec{}
+	if old != nil {
+		was = &old.Spec
+	}
+	return append(errs, checkSpec(&pod.Spec, was, pod, field.NewPath("spec"))...)
 }
 
 // Template validates a pod template.
@@ -43,10 +51,13 @@ func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorLis
 }
 
 // Spec validates the spec of a template.
-func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList { return checkSpec(spec, nil, path) }
+func Spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	return checkSpec(spec, &corev1.PodSpec{}, nil, path)
+}
 
-// checkSpec checks the spec of a pod, or of a template when there is no pod yet.
-func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.ErrorList {
+// checkSpec checks the spec of a pod, or of a template when there is no pod yet. A few things are
+// allowed only in pods that had them before.
+func checkSpec(spec, was *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.ErrorList {
 	podName := ""
 	if of != nil {
 		podName = of.Name
@@ -55,13 +66,17 @@ func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.Err
 	if of != nil {
 		errs = append(errs, podOnly(spec, path)...)
 	}
-	errs = append(errs, containers(spec, volumes, path)...)
-	errs = append(errs, resourceClaims(spec, podName, path)...)
+	claims := claimNames(spec)
+	errs = append(errs, containers(surroundings{spec: spec, was: was, volumes: volumes, claims: claims}, path)...)
+	errs = append(errs, resourceClaims(spec, of, path)...)
+	errs = append(errs, fileVolumes(spec, path)...)
+	errs = append(errs, wholePod(spec, claims, path.Child("resources"))...)
 	errs = append(errs, oneOf(spec.RestartPolicy, path.Child("restartPolicy"),
 		corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)...)
 	errs = append(errs, dns(spec, path)...)
 	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
 	errs = append(errs, podSecurity(spec, path.Child("securityContext"))...)
+	errs = append(errs, sharedProcesses(spec, path)...)
 	errs = append(errs, hostPorts(spec, of != nil, path)...)
 	errs = append(errs, specNames(spec, path)...)
 	if s := spec.ActiveDeadlineSeconds; s != nil && (*s < 1 || *s > math.MaxInt32) {
@@ -76,13 +91,9 @@ func checkSpec(spec *corev1.PodSpec, of *corev1.Pod, path *field.Path) field.Err
 		errs = append(errs, oneOf(*spec.PreemptionPolicy, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	if spec.Overhead != nil {
-		errs = append(errs, Resources(&corev1.ResourceRequirements{Limits: spec.Overhead}, path.Child("overhead"))...)
+		errs = append(errs, Resources(&corev1.ResourceRequirements{Limits: spec.Overhead}, nil, path.Child("overhead"))...)
 	}
-	errs = append(errs, system(spec, path)...)
-	if spec.Resources != nil {
-		errs = append(errs, Resources(spec.Resources, path.Child("resources"))...)
-	}
-	return errs
+	return append(errs, system(spec, path)...)
 }
 
 // podOnly makes the checks that templates are exempt from, because templates existed before these
@@ -100,11 +111,10 @@ func podOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			}
 		}
 	}
-	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
-		if strings.TrimSpace(c.Image) != c.Image {
-			errs = append(errs, field.Invalid(at.Child("image"), c.Image, "must not have leading or trailing whitespace"))
-		}
-	})
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) { errs = append(errs, trimmedImage(c, at)...) })
+	if s := spec.TerminationGracePeriodSeconds; s != nil {
+		errs = append(errs, apivalidation.ValidateNonnegativeField(*s, path.Child("terminationGracePeriodSeconds"))...)
+	}
 	return errs
 }
 
@@ -124,7 +134,6 @@ func specNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	check("hostname", spec.Hostname, validation.IsDNS1123Label)
 	check("subdomain", spec.Subdomain, validation.IsDNS1123Label)
 	check("priorityClassName", spec.PriorityClassName, validation.IsDNS1123Subdomain)
-	check("schedulerName", spec.SchedulerName, validation.IsDNS1123Subdomain)
 	if spec.RuntimeClassName != nil {
 		for _, msg := range validation.IsDNS1123Subdomain(*spec.RuntimeClassName) {
 			errs = append(errs, field.Invalid(path.Child("runtimeClassName"), *spec.RuntimeClassName, msg))
@@ -140,7 +149,7 @@ func specNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		if len(*override) > maxHostnameOverride {
 			errs = append(errs, field.TooLong(path.Child("hostnameOverride"), *override, maxHostnameOverride))
 		}
-		check("hostnameOverride", *override, validation.IsDNS1123Subdomain)
+		errs = append(errs, invalid(path.Child("hostnameOverride"), *override, validation.IsDNS1123Subdomain(*override))...)
 	}
 	return errs
 }
@@ -165,7 +174,7 @@ func gates(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 func hostAliases(aliases []corev1.HostAlias, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, alias := range aliases {
-		errs = append(errs, validation.IsValidIP(path.Index(i).Child("ip"), alias.IP)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i).Child("ip"), alias.IP, true, nil)...)
 		for j, name := range alias.Hostnames {
 			for _, msg := range validation.IsDNS1123Subdomain(name) {
 				errs = append(errs, field.Invalid(path.Index(i).Child("hostnames").Index(j), name, msg))
@@ -200,7 +209,7 @@ func dns(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("nameservers"), config.Nameservers, "must not have more than 3 nameservers"))
 	}
 	for i, server := range config.Nameservers {
-		errs = append(errs, validation.IsValidIP(at.Child("nameservers").Index(i), server)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), server, true, nil)...)
 	}
 	if len(config.Searches) > maxSearches {
 		errs = append(errs, field.Invalid(at.Child("searches"), config.Searches, "must not have more than 32 search paths"))
@@ -243,14 +252,14 @@ func hostPorts(spec *corev1.PodSpec, isPod bool, path *field.Path) field.ErrorLi
 		port     int32
 	}
 	seen := sets.New[hostPort]()
-	each := func(list []corev1.Container, at *field.Path, together bool) {
+	each := func(list []corev1.Container, all *field.Path, together bool) {
 		for i, c := range list {
-			used := seen
-			if !together { // Init containers run one after the other.
-				used = sets.New[hostPort]()
+			used, at := seen, all.Index(i)
+			if !together { // Init containers run one after the other. Kubernetes names the first in the error.
+				used, at = sets.New[hostPort](), all.Index(0)
 			}
 			for j, port := range c.Ports {
-				portPath := at.Index(i).Child("ports").Index(j)
+				portPath := at.Child("ports").Index(j)
 				if spec.HostNetwork && together && (isPod || port.HostPort != 0) && port.HostPort != port.ContainerPort {
 					errs = append(errs, field.Invalid(portPath.Child("hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true"))
 				}

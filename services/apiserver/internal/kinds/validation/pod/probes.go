@@ -46,16 +46,20 @@ func probe(p *corev1.Probe, once bool, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func lifecycle(l *corev1.Lifecycle, grace *int64, path *field.Path) field.ErrorList {
+func lifecycle(l *corev1.Lifecycle, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if l == nil {
 		return nil
 	}
 	var errs field.ErrorList
+	grace := spec.TerminationGracePeriodSeconds
 	if l.PostStart != nil {
 		errs = append(errs, handlers(*l.PostStart, nil, grace, path.Child("postStart"))...)
 	}
 	if l.PreStop != nil {
 		errs = append(errs, handlers(*l.PreStop, nil, grace, path.Child("preStop"))...)
+	}
+	if l.StopSignal != nil {
+		errs = append(errs, stopSignal(*l.StopSignal, spec.OS, path.Child("stopSignal"))...)
 	}
 	return errs
 }

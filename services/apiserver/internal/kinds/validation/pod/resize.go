@@ -15,7 +15,7 @@ const onlyComputing = "only cpu and memory resources are mutable"
 // the node must support resizing.
 func ValidateResize(pod, old *corev1.Pod, before, after corev1.PodQOSClass) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := checkSpec(&pod.Spec, pod, path)
+	errs := metadataAndSpec(pod, old)
 	if _, ok := old.Annotations[corev1.MirrorPodAnnotationKey]; ok {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
 	}

@@ -14,6 +14,17 @@ const (
 	maxExitCodes    = 255
 )
 
+// initRestarts checks when an init container is restarted.
+func initRestarts(c *corev1.Container, path *field.Path) field.ErrorList {
+	if c.RestartPolicy != nil {
+		return restarts(c, path)
+	}
+	if len(c.RestartPolicyRules) > 0 {
+		return field.ErrorList{field.Required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used")}
+	}
+	return nil
+}
+
 // restarts checks when a container is restarted.
 func restarts(c *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -57,17 +68,25 @@ func resizePolicy(list []corev1.ContainerResizePolicy, policy corev1.RestartPoli
 		errs = append(errs, oneOf(p.ResourceName, path, corev1.ResourceCPU, corev1.ResourceMemory)...)
 		errs = append(errs, oneOf(p.RestartPolicy, path, corev1.NotRequired, corev1.RestartContainer)...)
 		if policy == corev1.RestartPolicyNever && p.RestartPolicy != corev1.NotRequired {
-			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+			errs = append(errs, field.Invalid(path, p.RestartPolicy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
 		}
 	}
 	return errs
 }
 
 // stopSignal checks the signal that stops a container on an operating system.
-func stopSignal(signal corev1.Signal, system corev1.OSName, path *field.Path) field.ErrorList {
-	allowed := []corev1.Signal{corev1.SIGKILL, corev1.SIGTERM}
-	if system == corev1.Linux {
+func stopSignal(signal corev1.Signal, system *corev1.PodOS, path *field.Path) field.ErrorList {
+	if system == nil {
+		return field.ErrorList{field.Forbidden(path, "may not be set for containers with empty `spec.os.name`")}
+	}
+	var allowed []corev1.Signal
+	switch system.Name {
+	case corev1.Linux:
 		allowed = linuxSignals()
+	case corev1.Windows:
+		allowed = []corev1.Signal{corev1.SIGKILL, corev1.SIGTERM}
+	default:
+		return nil
 	}
 	if slices.Contains(allowed, signal) {
 		return nil

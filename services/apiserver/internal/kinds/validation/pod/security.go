@@ -19,16 +19,20 @@ const (
 	sysctlForm     = "([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 )
 
+// sharedProcesses rejects two ways at once in which the containers of a pod see each other's processes.
+func sharedProcesses(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
+		return field.ErrorList{field.Invalid(path.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled")}
+	}
+	return nil
+}
+
 func podSecurity(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	s := spec.SecurityContext
 	if s == nil {
 		return nil
 	}
-	var errs field.ErrorList
-	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
-		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), *spec.ShareProcessNamespace, "ShareProcessNamespace and HostPID cannot both be enabled"))
-	}
-	errs = append(errs, userID(s.RunAsUser, path.Child("runAsUser"))...)
+	errs := userID(s.RunAsUser, path.Child("runAsUser"))
 	errs = append(errs, groupID(s.RunAsGroup, path.Child("runAsGroup"))...)
 	errs = append(errs, groupID(s.FSGroup, path.Child("fsGroup"))...)
 	for i := range s.SupplementalGroups {

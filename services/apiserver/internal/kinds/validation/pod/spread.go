@@ -88,8 +88,6 @@ func spread(list []corev1.TopologySpreadConstraint, path *field.Path) field.Erro
 		}
 		if c.TopologyKey == "" {
 			errs = append(errs, field.Required(at.Child("topologyKey"), "can not be empty"))
-		} else {
-			errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.Child("topologyKey"))...)
 		}
 		errs = append(errs, known(c.WhenUnsatisfiable, at.Child("whenUnsatisfiable"), corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
 		same := func(other corev1.TopologySpreadConstraint) bool {

@@ -19,17 +19,7 @@ const (
 
 // system checks what depends on the operating system that a pod declares.
 func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	errs := hostProcesses(spec, path)
-	if spec.HostUsers != nil && !*spec.HostUsers {
-		for _, host := range []struct {
-			name string
-			set  bool
-		}{{"hostNetwork", spec.HostNetwork}, {"HostPID", spec.HostPID}, {"HostIPC", spec.HostIPC}} {
-			if host.set {
-				errs = append(errs, field.Forbidden(path.Child(host.name), "when `hostUsers` is false"))
-			}
-		}
-	}
+	errs := append(hostProcesses(spec, path), ownUsers(spec, path)...)
 	if spec.SecurityContext != nil {
 		errs = append(errs, windowsOptions(spec.SecurityContext.WindowsOptions, path.Child("securityContext", "windowsOptions"))...)
 	}
@@ -37,27 +27,38 @@ func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		if c.SecurityContext != nil {
 			errs = append(errs, windowsOptions(c.SecurityContext.WindowsOptions, at.Child("securityContext", "windowsOptions"))...)
 		}
-		switch at := at.Child("lifecycle", "stopSignal"); {
-		case c.Lifecycle == nil || c.Lifecycle.StopSignal == nil:
-		case spec.OS == nil:
-			errs = append(errs, field.Forbidden(at, "may not be set for containers with empty `spec.os.name`"))
-		default:
-			errs = append(errs, stopSignal(*c.Lifecycle.StopSignal, spec.OS.Name, at)...)
-		}
 	})
 	if spec.OS == nil {
 		return errs
 	}
-	if spec.OS.Name == "" {
-		return append(errs, field.Required(path.Child("os", "name"), "cannot be empty"))
-	}
-	errs = append(errs, known(spec.OS.Name, path.Child("os"), corev1.Linux, corev1.Windows)...)
 	switch spec.OS.Name {
 	case corev1.Linux:
-		errs = append(errs, linuxOnly(spec, path)...)
+		return append(errs, linuxOnly(spec, path)...)
 	case corev1.Windows:
-		errs = append(errs, windowsOnly(spec, path)...)
+		return append(errs, windowsOnly(spec, path)...)
+	case "":
+		return append(errs, field.Required(path.Child("os", "name"), ""))
 	}
+	return append(errs, known(spec.OS.Name, path.Child("os"), corev1.Linux, corev1.Windows)...)
+}
+
+// ownUsers rejects what a pod with users of its own cannot use.
+func ownUsers(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if spec.HostUsers == nil || *spec.HostUsers {
+		return nil
+	}
+	var errs field.ErrorList
+	refuse := func(set bool, at *field.Path) {
+		if set {
+			errs = append(errs, field.Forbidden(at, "when `hostUsers` is false"))
+		}
+	}
+	refuse(spec.HostNetwork, path.Child("hostNetwork"))
+	refuse(spec.HostPID, path.Child("HostPID"))
+	refuse(spec.HostIPC, path.Child("HostIPC"))
+	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
+		refuse(len(c.VolumeDevices) > 0, at.Child("volumeDevices"))
+	})
 	return errs
 }
 
@@ -82,7 +83,6 @@ func windowsOnly(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(at, "cannot be set for a windows pod"))
 		}
 	}
-	refuse(spec.Resources != nil, path.Child("resources"))
 	refuse(spec.HostUsers != nil, path.Child("hostUsers"))
 	refuse(spec.HostPID, path.Child("hostPID"))
 	refuse(spec.HostIPC, path.Child("hostIPC"))

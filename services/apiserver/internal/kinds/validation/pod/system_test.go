@@ -109,11 +109,11 @@ func TestResourceClaims(t *testing.T) {
 	}
 	checkPods(t, []refusal{
 		{"used", use(corev1.ResourceClaim{Name: "gpu", Request: "one"}, corev1.ResourceClaim{Name: "gpu", Request: "two"}, corev1.ResourceClaim{Name: "nic"}), nil},
-		{"unnamed", use(corev1.ResourceClaim{}), []string{"spec.containers[0].resources.claims[0].name: Required value"}},
+		{"unnamed", use(corev1.ResourceClaim{}), []string{"spec.containers[0].resources.claims[0]: Required value"}},
 		{"twice", use(corev1.ResourceClaim{Name: "gpu"}, corev1.ResourceClaim{Name: "gpu"}), []string{`claims[1]: Duplicate value: "gpu"`}},
-		{"whole and part", use(corev1.ResourceClaim{Name: "gpu"}, corev1.ResourceClaim{Name: "gpu", Request: "one"}), []string{`claims[1]: Duplicate value: "gpu/one"`}},
+		{"whole and part", use(corev1.ResourceClaim{Name: "gpu"}, corev1.ResourceClaim{Name: "gpu", Request: "one"}), []string{`claims[1]: Duplicate value: "gpu"`}},
 		{"part and whole", use(corev1.ResourceClaim{Name: "gpu", Request: "one"}, corev1.ResourceClaim{Name: "gpu"}), []string{`claims[1]: Duplicate value: "gpu"`}},
-		{"not the pod's", use(corev1.ResourceClaim{Name: "tpu"}), []string{`claims[0].name: Not found: "tpu": must be one of the names in pod.spec.resourceClaims: gpu, nic`}},
+		{"not the pod's", use(corev1.ResourceClaim{Name: "tpu"}), []string{`claims[0]: Not found: "tpu": must be one of the names in pod.spec.resourceClaims: gpu, nic`}},
 		{"no claims", func(p *corev1.Pod) { first(p).Resources.Claims = []corev1.ResourceClaim{{Name: "tpu"}} }, []string{"must be one of the names in pod.spec.resourceClaims which is empty"}},
 		{"no name", claims(corev1.PodResourceClaim{ResourceClaimName: new("a")}), []string{"spec.resourceClaims[0].name: Required value"}},
 		{"same names", claims(corev1.PodResourceClaim{Name: "a", ResourceClaimName: new("a")}, corev1.PodResourceClaim{Name: "a", ResourceClaimName: new("b")}), []string{`spec.resourceClaims[1].name: Duplicate value: "a"`}},
@@ -122,10 +122,89 @@ func TestResourceClaims(t *testing.T) {
 		{"both", claims(corev1.PodResourceClaim{Name: "a", ResourceClaimName: new("a"), ResourceClaimTemplateName: new("b")}), []string{"at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"}},
 		{"bad references", claims(corev1.PodResourceClaim{Name: "a", ResourceClaimName: new("A")}, corev1.PodResourceClaim{Name: "b", ResourceClaimTemplateName: new("B")}),
 			[]string{`resourceClaims[0].resourceClaimName: Invalid value: "A"`, `resourceClaims[1].resourceClaimTemplateName: Invalid value: "B"`}},
-		{"too long together", func(p *corev1.Pod) {
-			p.Name = strings.Repeat("a", 250)
-			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "abc", ResourceClaimTemplateName: new("b")}}
-		}, []string{"final ResourceClaim name: must be no more than 253 "}},
+		{"the same request twice", use(corev1.ResourceClaim{Name: "gpu", Request: "one"}, corev1.ResourceClaim{Name: "gpu", Request: "one"}), []string{`claims[1]: Duplicate value: "gpu/one"`}},
+		{"bad request", use(corev1.ResourceClaim{Name: "gpu", Request: "A"}), []string{`spec.containers[0].resources.claims[0].request: Invalid value: "A"`}},
+		{"of a static pod", func(p *corev1.Pod) {
+			p.Annotations, p.Spec.NodeName = map[string]string{corev1.MirrorPodAnnotationKey: "x"}, "n"
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimName: new("a")}}
+		}, []string{"Forbidden: static pods do not support resource claims"}},
+	})
+}
+
+func TestResources(t *testing.T) {
+	list := func(name corev1.ResourceName, value string) corev1.ResourceList {
+		return corev1.ResourceList{name: resource.MustParse(value)}
+	}
+	limits := func(name corev1.ResourceName, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { first(p).Resources.Limits = list(name, value) }
+	}
+	whole := func(r corev1.ResourceRequirements) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Resources = &r }
+	}
+	const container = "spec.containers[0].resources."
+	checkPods(t, []refusal{
+		{"of the quota system", limits("requests.cpu", "1"), []string{container + `limits[requests.cpu]: Invalid value: "requests.cpu": must be a standard resource for containers`}},
+		{"unknown", limits("nope", "1"), []string{
+			container + `limits[nope]: Invalid value: "nope": must be a standard resource type or fully qualified`,
+			container + `limits[nope]: Invalid value: "nope": must be a standard resource for containers`,
+		}},
+		{"no device", limits("requests.example.com/a", "1"), []string{container + `limits[requests.example.com/a]: Invalid value: "requests.example.com/a": doesn't follow extended resource name standard`}},
+		{"half a device", limits("example.com/a", "0.5"), []string{container + `limits[example.com/a]: Invalid value: "500m": must be an integer`}},
+		{"half of Kubernetes' own", limits("kubernetes.io/a", "0.5"), nil},
+		{"devices without a limit", func(p *corev1.Pod) { first(p).Resources.Requests = list("example.com/a", "1") }, []string{container + "limits: Required value: Limit must be set for non overcommitable resources"}},
+		{"of the whole pod", whole(corev1.ResourceRequirements{Limits: list("cpu", "1")}), nil},
+		{"devices of the whole pod", whole(corev1.ResourceRequirements{Limits: list("example.com/a", "1")}), []string{`spec.resources.limits[example.com/a]: Unsupported value: "example.com/a": supported values: "cpu", "hugepages-", "memory"`}},
+		{"claims of the whole pod", whole(corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{}}}), []string{"spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"}},
+		{"a part larger than the whole", func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "1"), Limits: list("cpu", "1")}
+			first(p).Resources = corev1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("cpu", "2")}
+		}, []string{
+			`spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 2`,
+			`spec.resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1`,
+		}},
+		{"of a whole pod on Windows", func(p *corev1.Pod) {
+			p.Spec.OS, p.Spec.Resources = &corev1.PodOS{Name: corev1.Windows}, &corev1.ResourceRequirements{}
+		}, []string{"spec.resources: Forbidden: may not be set for a windows pod"}},
+	})
+}
+
+// TestLenience checks what Kubernetes leaves to others, and where it reports what it rejects.
+func TestLenience(t *testing.T) {
+	checkPods(t, []refusal{
+		{"any host IP", func(p *corev1.Pod) { first(p).Ports = []corev1.ContainerPort{{ContainerPort: 80, HostIP: "x"}} }, nil},
+		{"any scheduler", func(p *corev1.Pod) { p.Spec.SchedulerName = "A_b" }, nil},
+		{"any form of an alias' IP", func(p *corev1.Pod) { p.Spec.HostAliases = []corev1.HostAlias{{IP: "2001:DB8::1"}} }, nil},
+		{"any topology key", func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "-", WhenUnsatisfiable: corev1.DoNotSchedule}}
+		}, nil},
+		{"shared processes twice", func(p *corev1.Pod) { p.Spec.HostPID, p.Spec.ShareProcessNamespace = true, new(true) }, []string{
+			"spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
+		}},
+		{"no name of the system", func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{} }, []string{"spec.os.name: Required value"}},
+		{"a toleration that compares", func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpLt, Value: "1"}}
+		}, []string{`spec.tolerations[0].operator: Unsupported value: "Lt": supported values: "Equal", "Exists", "Lt", "Gt"`}},
+		{"an empty host name", func(p *corev1.Pod) { p.Spec.HostnameOverride = new("") }, []string{`spec.hostnameOverride: Invalid value: "": a lowercase RFC 1123 subdomain`}},
+		{"a device with users of its own", func(p *corev1.Pod) {
+			p.Spec.HostUsers, first(p).VolumeDevices = new(false), []corev1.VolumeDevice{{Name: "v", DevicePath: "/a"}}
+		}, []string{"spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false"}},
+		{"a mount without a name", func(p *corev1.Pod) { first(p).VolumeMounts = []corev1.VolumeMount{{MountPath: "/a"}} }, []string{
+			"spec.containers[0].volumeMounts[0].name: Required value", `spec.containers[0].volumeMounts[0].name: Not found: ""`,
+		}},
+		{"a restart for a resize before the start", func(p *corev1.Pod) {
+			c := *first(p).DeepCopy()
+			c.Name, c.ResizePolicy = "init", []corev1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: corev1.RestartContainer}}
+			p.Spec.InitContainers = []corev1.Container{c}
+		}, []string{`spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": must not be set to 'RestartContainer' for non-sidecar initContainers`}},
+		{"ephemeral containers", func(p *corev1.Pod) {
+			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{TargetContainerName: "x", EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+				Name: "e", Image: " a", Ports: []corev1.ContainerPort{{ContainerPort: 80}},
+			}}}
+		}, []string{
+			"spec.ephemeralContainers: Forbidden: cannot be set on create", `spec.ephemeralContainers[0].targetContainerName: Not found: "x"`,
+			"spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container",
+			`spec.ephemeralContainers[0].image: Invalid value: " a": must not have leading or trailing whitespace`,
+		}},
 	})
 }
 

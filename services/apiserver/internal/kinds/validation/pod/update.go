@@ -17,8 +17,7 @@ const immutableSpec = "pod updates may not change fields other than `spec.contai
 // may change.
 func ValidateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	path, meta := field.NewPath("spec"), field.NewPath("metadata", "annotations")
-	errs := annotations(pod.Annotations, &pod.Spec, meta)
-	errs = append(errs, checkSpec(&pod.Spec, pod, path)...)
+	errs := metadataAndSpec(pod, old)
 	errs = append(errs, annotationsUpdate(pod, old, meta)...)
 	if len(pod.Spec.Containers) != len(old.Spec.Containers) {
 		return append(errs, field.Forbidden(path.Child("containers"), "pod updates may not add or remove containers"))

@@ -20,9 +20,7 @@ func HostPath(source *corev1.HostPathVolumeSource, at *field.Path) field.ErrorLi
 		return field.ErrorList{field.Required(at.Child("path"), "")}
 	}
 	var errs field.ErrorList
-	if slices.Contains(strings.Split(source.Path, "/"), "..") {
-		errs = append(errs, field.Invalid(at.Child("path"), source.Path, "must not contain '..'"))
-	}
+	errs = append(errs, NoBacksteps(source.Path, at.Child("path"))...)
 	kinds := []corev1.HostPathType{
 		corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory, corev1.HostPathFileOrCreate,
 		corev1.HostPathFile, corev1.HostPathSocket, corev1.HostPathCharDev, corev1.HostPathBlockDev,
@@ -87,10 +85,15 @@ func Descending(p string, path *field.Path) field.ErrorList {
 	if strings.HasPrefix(p, "/") {
 		errs = append(errs, field.Invalid(path, p, "must be a relative path"))
 	}
+	return append(errs, NoBacksteps(p, path)...)
+}
+
+// NoBacksteps validates a path that must not have the element "..".
+func NoBacksteps(p string, path *field.Path) field.ErrorList {
 	if slices.Contains(strings.Split(p, "/"), "..") {
-		errs = append(errs, field.Invalid(path, p, "must not contain '..'"))
+		return field.ErrorList{field.Invalid(path, p, "must not contain '..'")}
 	}
-	return errs
+	return nil
 }
 
 func downward(file *corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorList {

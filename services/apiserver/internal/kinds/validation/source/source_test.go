@@ -28,6 +28,9 @@ func TestVolume(t *testing.T) {
 		{"two", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}, EmptyDir: &corev1.EmptyDirVolumeSource{}, CephFS: &corev1.CephFSVolumeSource{}}, []string{
 			"v.nfs: Forbidden: may not specify more than 1 volume type", "v.cephFS: Forbidden: may not specify more than 1 volume type",
 		}},
+		{"the first in Kubernetes' order is checked", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}, Quobyte: &corev1.QuobyteVolumeSource{Registry: "a:1", Volume: "v"}, DownwardAPI: &corev1.DownwardAPIVolumeSource{}}, []string{
+			"v.downwarAPI: Forbidden: may not specify more than 1 volume type", "v.configMap: Forbidden: may not specify more than 1 volume type",
+		}},
 		{"empty dir", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("-1"))}}, []string{"v.emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity"}},
 		{"git", corev1.VolumeSource{GitRepo: &corev1.GitRepoVolumeSource{Directory: "/a/.."}}, []string{
 			"v.gitRepo.repository: Required value", `v.gitRepo.directory: Invalid value: "/a/..": must be a relative path`, `v.gitRepo.directory: Invalid value: "/a/..": must not contain '..'`,

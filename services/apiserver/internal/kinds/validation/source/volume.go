@@ -16,8 +16,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
 )
 
-// origin is one kind of volume source: its name in the error about a second one, whether it is set,
-// and its check.
+// origin is one kind of volume source: its name in Kubernetes' error about a second one, which for one
+// source is misspelt, whether it is set, and its check.
 type origin struct {
 	name  string
 	there bool
@@ -29,7 +29,7 @@ type origin struct {
 func Volume(v *corev1.Volume, podName string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	found := false
-	for _, o := range slices.Concat(ownOrigins(v, podName, at), storageOrigins(v, at)) {
+	for _, o := range slices.Concat(firstOrigins(v, at), lastOrigins(v, podName, at)) {
 		switch {
 		case !o.there:
 		case found:
@@ -48,8 +48,8 @@ func Volume(v *corev1.Volume, podName string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// ownOrigins returns the sources in the cluster and on the node.
-func ownOrigins(v *corev1.Volume, podName string, at *field.Path) []origin {
+// firstOrigins returns the first half of the sources, in the order in which Kubernetes looks for them.
+func firstOrigins(v *corev1.Volume, at *field.Path) []origin {
 	return []origin{
 		{"emptyDir", v.EmptyDir != nil, func() field.ErrorList {
 			if limit := v.EmptyDir.SizeLimit; limit != nil && limit.Cmp(resource.Quantity{}) < 0 {
@@ -62,39 +62,6 @@ func ownOrigins(v *corev1.Volume, podName string, at *field.Path) []origin {
 			at := at.Child("gitRepo")
 			return append(Required(v.GitRepo.Repository, at.Child("repository")), Descending(v.GitRepo.Directory, at.Child("directory"))...)
 		}},
-		{"secret", v.Secret != nil, func() field.ErrorList {
-			at := at.Child("secret")
-			errs := append(Required(v.Secret.SecretName, at.Child("secretName")), mode(v.Secret.DefaultMode, at.Child("defaultMode"))...)
-			return append(errs, items(v.Secret.Items, at.Child("items"))...)
-		}},
-		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil, func() field.ErrorList {
-			return Required(v.PersistentVolumeClaim.ClaimName, at.Child("persistentVolumeClaim", "claimName"))
-		}},
-		{"downwardAPI", v.DownwardAPI != nil, func() field.ErrorList {
-			errs := mode(v.DownwardAPI.DefaultMode, at.Child("downwardAPI", "defaultMode"))
-			for i := range v.DownwardAPI.Items {
-				errs = append(errs, downward(&v.DownwardAPI.Items[i], at.Child("downwardAPI"))...)
-			}
-			return errs
-		}},
-		{"configMap", v.ConfigMap != nil, func() field.ErrorList {
-			at := at.Child("configMap")
-			errs := append(Required(v.ConfigMap.Name, at.Child("name")), mode(v.ConfigMap.DefaultMode, at.Child("defaultMode"))...)
-			return append(errs, items(v.ConfigMap.Items, at.Child("items"))...)
-		}},
-		{"projected", v.Projected != nil, func() field.ErrorList { return projected(v.Projected, at.Child("projected")) }},
-		{"ephemeral", v.Ephemeral != nil, func() field.ErrorList { return ephemeralVolume(v, podName, at) }},
-		{"image", v.Image != nil, func() field.ErrorList {
-			at := at.Child("image")
-			return append(Required(v.Image.Reference, at.Child("reference")),
-				pullPolicy(v.Image.PullPolicy, at.Child("pullPolicy"))...)
-		}},
-	}
-}
-
-// storageOrigins returns the sources in external storage.
-func storageOrigins(v *corev1.Volume, at *field.Path) []origin {
-	return []origin{
 		{"gcePersistentDisk", v.GCEPersistentDisk != nil, func() field.ErrorList {
 			at := at.Child("persistentDisk")
 			return append(Required(v.GCEPersistentDisk.PDName, at.Child("pdName")), Partition(v.GCEPersistentDisk.Partition, at)...)
@@ -103,19 +70,45 @@ func storageOrigins(v *corev1.Volume, at *field.Path) []origin {
 			at := at.Child("awsElasticBlockStore")
 			return append(Required(v.AWSElasticBlockStore.VolumeID, at.Child("volumeID")), Partition(v.AWSElasticBlockStore.Partition, at)...)
 		}},
+		{"secret", v.Secret != nil, func() field.ErrorList {
+			at := at.Child("secret")
+			errs := append(Required(v.Secret.SecretName, at.Child("secretName")), mode(v.Secret.DefaultMode, at.Child("defaultMode"))...)
+			return append(errs, items(v.Secret.Items, at.Child("items"))...)
+		}},
 		{"nfs", v.NFS != nil, func() field.ErrorList { return NFS(v.NFS, at.Child("nfs")) }},
 		{"iscsi", v.ISCSI != nil, func() field.ErrorList { return ISCSI(v.ISCSI, at.Child("iscsi")) }},
 		{"glusterfs", v.Glusterfs != nil, func() field.ErrorList { return Glusterfs(v.Glusterfs, at.Child("glusterfs")) }},
 		{"flocker", v.Flocker != nil, func() field.ErrorList { return Flocker(v.Flocker, at.Child("flocker")) }},
+		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil, func() field.ErrorList {
+			return Required(v.PersistentVolumeClaim.ClaimName, at.Child("persistentVolumeClaim", "claimName"))
+		}},
 		{"rbd", v.RBD != nil, func() field.ErrorList {
 			return append(RequiredList(v.RBD.CephMonitors, at.Child("rbd", "monitors")), Required(v.RBD.RBDImage, at.Child("rbd", "image"))...)
 		}},
 		{"cinder", v.Cinder != nil, func() field.ErrorList { return Cinder(v.Cinder, at.Child("cinder")) }},
 		{"cephFS", v.CephFS != nil, func() field.ErrorList { return RequiredList(v.CephFS.Monitors, at.Child("cephfs", "monitors")) }},
 		{"quobyte", v.Quobyte != nil, func() field.ErrorList { return Quobyte(v.Quobyte, at.Child("quobyte")) }},
+		{"downwarAPI", v.DownwardAPI != nil, func() field.ErrorList {
+			errs := mode(v.DownwardAPI.DefaultMode, at.Child("downwardAPI", "defaultMode"))
+			for i := range v.DownwardAPI.Items {
+				errs = append(errs, downward(&v.DownwardAPI.Items[i], at.Child("downwardAPI"))...)
+			}
+			return errs
+		}},
+	}
+}
+
+// lastOrigins returns the second half of the sources.
+func lastOrigins(v *corev1.Volume, podName string, at *field.Path) []origin {
+	return []origin{
 		{"fc", v.FC != nil, func() field.ErrorList { return FibreChannel(v.FC, at.Child("fc")) }},
 		{"flexVolume", v.FlexVolume != nil, func() field.ErrorList {
 			return Flex(v.FlexVolume.Driver, v.FlexVolume.Options, at.Child("flexVolume"))
+		}},
+		{"configMap", v.ConfigMap != nil, func() field.ErrorList {
+			at := at.Child("configMap")
+			errs := append(Required(v.ConfigMap.Name, at.Child("name")), mode(v.ConfigMap.DefaultMode, at.Child("defaultMode"))...)
+			return append(errs, items(v.ConfigMap.Items, at.Child("items"))...)
 		}},
 		{"azureFile", v.AzureFile != nil, func() field.ErrorList {
 			at := at.Child("azureFile")
@@ -132,12 +125,19 @@ func storageOrigins(v *corev1.Volume, at *field.Path) []origin {
 		}},
 		{"azureDisk", v.AzureDisk != nil, func() field.ErrorList { return AzureDisk(v.AzureDisk, at.Child("azureDisk")) }},
 		{"storageos", v.StorageOS != nil, func() field.ErrorList { return StorageOS(v.StorageOS, at.Child("storageos")) }},
+		{"projected", v.Projected != nil, func() field.ErrorList { return projected(v.Projected, at.Child("projected")) }},
 		{"scaleIO", v.ScaleIO != nil, func() field.ErrorList {
 			at := at.Child("scaleIO")
 			return slices.Concat(Required(v.ScaleIO.Gateway, at.Child("gateway")), Required(v.ScaleIO.System, at.Child("system")),
 				Required(v.ScaleIO.VolumeName, at.Child("volumeName")))
 		}},
 		{"csi", v.CSI != nil, func() field.ErrorList { return CSI(v.CSI, at.Child("csi")) }},
+		{"ephemeral", v.Ephemeral != nil, func() field.ErrorList { return ephemeralVolume(v, podName, at) }},
+		{"image", v.Image != nil, func() field.ErrorList {
+			at := at.Child("image")
+			return append(Required(v.Image.Reference, at.Child("reference")),
+				pullPolicy(v.Image.PullPolicy, at.Child("pullPolicy"))...)
+		}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/pod"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // RuntimeClass validates a runtime class.
@@ -17,7 +18,7 @@ func RuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("handler"), c.Handler, msg))
 	}
 	if c.Overhead != nil {
-		errs = append(errs, pod.Resources(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, nil, field.NewPath("overhead"))...)
+		errs = append(errs, resources.Requirements(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, resources.ContainerName, field.NewPath("overhead"))...)
 	}
 	if c.Scheduling == nil {
 		return errs

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // surroundings are the parts of a pod that the checks of its containers depend on.
@@ -125,7 +127,8 @@ func container(c *corev1.Container, in surroundings, path *field.Path) field.Err
 	errs = append(errs, env(c.Env, path.Child("env"))...)
 	errs = append(errs, envFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, mounts(c, in.volumes, path)...)
-	errs = append(errs, Resources(&c.Resources, in.claims, path.Child("resources"))...)
+	errs = append(errs, resources.Requirements(&c.Resources, resources.ContainerName, path.Child("resources"))...)
+	errs = append(errs, claimed(c.Resources.Claims, in.claims, path.Child("resources", "claims"))...)
 	errs = append(errs, resizePolicy(c.ResizePolicy, in.spec.RestartPolicy, path.Child("resizePolicy"))...)
 	hostUsers := in.spec.HostUsers == nil || *in.spec.HostUsers
 	return append(errs, security(c.SecurityContext, hostUsers, path.Child("securityContext"))...)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // maxHostnameOverride bounds spec.hostnameOverride, as Linux bounds host names.
@@ -91,7 +93,7 @@ func checkSpec(spec, was *corev1.PodSpec, of *corev1.Pod, path *field.Path) fiel
 		errs = append(errs, oneOf(*spec.PreemptionPolicy, path.Child("preemptionPolicy"), corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	if spec.Overhead != nil {
-		errs = append(errs, Resources(&corev1.ResourceRequirements{Limits: spec.Overhead}, nil, path.Child("overhead"))...)
+		errs = append(errs, resources.Requirements(&corev1.ResourceRequirements{Limits: spec.Overhead}, resources.ContainerName, path.Child("overhead"))...)
 	}
 	return append(errs, system(spec, path)...)
 }

@@ -2,30 +2,22 @@ package pod
 
 import (
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-)
 
-// Kubernetes' limits for Windows options.
-const (
-	maxCredentialSpec  = 64 << 10
-	maxRunAsUserDomain = 256
-	maxRunAsUserName   = 104
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/windows"
 )
 
 // system checks what depends on the operating system that a pod declares.
 func system(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := append(hostProcesses(spec, path), ownUsers(spec, path)...)
 	if spec.SecurityContext != nil {
-		errs = append(errs, windowsOptions(spec.SecurityContext.WindowsOptions, path.Child("securityContext", "windowsOptions"))...)
+		errs = append(errs, windows.Options(spec.SecurityContext.WindowsOptions, path.Child("securityContext", "windowsOptions"))...)
 	}
 	EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		if c.SecurityContext != nil {
-			errs = append(errs, windowsOptions(c.SecurityContext.WindowsOptions, at.Child("securityContext", "windowsOptions"))...)
+			errs = append(errs, windows.Options(c.SecurityContext.WindowsOptions, at.Child("securityContext", "windowsOptions"))...)
 		}
 	})
 	if spec.OS == nil {
@@ -151,64 +143,6 @@ func hostProcesses(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	}
 	if !spec.HostNetwork {
 		errs = append(errs, field.Invalid(path.Child("hostNetwork"), spec.HostNetwork, "hostNetwork must be true if pod contains any hostProcess containers"))
-	}
-	return errs
-}
-
-func windowsOptions(o *corev1.WindowsSecurityContextOptions, path *field.Path) field.ErrorList {
-	if o == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	if name := o.GMSACredentialSpecName; name != nil {
-		errs = append(errs, invalid(path.Child("gmsaCredentialSpecName"), *name, validation.IsDNS1123Subdomain(*name))...)
-	}
-	if spec := o.GMSACredentialSpec; spec != nil {
-		at := path.Child("gmsaCredentialSpec")
-		if *spec == "" {
-			errs = append(errs, field.Invalid(at, *spec, "gmsaCredentialSpec cannot be an empty string"))
-		} else if len(*spec) > maxCredentialSpec {
-			errs = append(errs, field.Invalid(at, *spec, fmt.Sprintf("gmsaCredentialSpec size must be under %d KiB", maxCredentialSpec>>10)))
-		}
-	}
-	if name := o.RunAsUserName; name != nil {
-		errs = append(errs, windowsUser(*name, path.Child("runAsUserName"))...)
-	}
-	return errs
-}
-
-// windowsUser checks DOMAIN\User or User by the rules of Windows.
-func windowsUser(name string, path *field.Path) field.ErrorList {
-	if name == "" {
-		return field.ErrorList{field.Invalid(path, name, "runAsUserName cannot be an empty string")}
-	}
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return field.ErrorList{field.Invalid(path, name, "runAsUserName cannot contain control characters")}
-	}
-	parts := strings.Split(name, `\`)
-	if len(parts) > 2 {
-		return field.ErrorList{field.Invalid(path, name, `runAsUserName cannot contain more than one backslash`)}
-	}
-	var errs field.ErrorList
-	user := parts[len(parts)-1]
-	if len(parts) == 2 {
-		domain := parts[0]
-		if utf8.RuneCountInString(domain) >= maxRunAsUserDomain {
-			errs = append(errs, field.Invalid(path, name, fmt.Sprintf("runAsUserName's Domain length must be under %d characters", maxRunAsUserDomain)))
-		}
-		if strings.ContainsAny(domain, `\/:*?"<>|`) || strings.HasPrefix(domain, ".") {
-			errs = append(errs, field.Invalid(path, name, "runAsUserName's Domain doesn't match the NetBios nor the DNS format"))
-		}
-	}
-	switch {
-	case user == "":
-		errs = append(errs, field.Invalid(path, name, "runAsUserName's User cannot be empty"))
-	case utf8.RuneCountInString(user) > maxRunAsUserName:
-		errs = append(errs, field.Invalid(path, name, fmt.Sprintf("runAsUserName's User length must not be longer than %d characters", maxRunAsUserName)))
-	case strings.Trim(user, ". ") == "":
-		errs = append(errs, field.Invalid(path, name, "runAsUserName's User cannot contain only periods or spaces"))
-	case strings.ContainsAny(user, `"/\[]:;|=,+*?<>@`):
-		errs = append(errs, field.Invalid(path, name, `runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]`))
 	}
 	return errs
 }

@@ -13,7 +13,7 @@ import (
 
 func first(p *corev1.Pod) *corev1.Container { return &p.Spec.Containers[0] }
 
-func windows(change func(o *corev1.WindowsSecurityContextOptions)) *corev1.SecurityContext {
+func onWindows(change func(o *corev1.WindowsSecurityContextOptions)) *corev1.SecurityContext {
 	o := &corev1.WindowsSecurityContextOptions{}
 	change(o)
 	return &corev1.SecurityContext{WindowsOptions: o}
@@ -42,7 +42,7 @@ func TestSystem(t *testing.T) {
 	const long = 64<<10 + 1
 	user := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			first(p).SecurityContext = windows(func(o *corev1.WindowsSecurityContextOptions) { o.RunAsUserName = &name })
+			first(p).SecurityContext = onWindows(func(o *corev1.WindowsSecurityContextOptions) { o.RunAsUserName = &name })
 		}
 	}
 	checkPods(t, []refusal{
@@ -50,7 +50,7 @@ func TestSystem(t *testing.T) {
 		{"windows options on linux", func(p *corev1.Pod) {
 			p.Spec.OS = &corev1.PodOS{Name: corev1.Linux}
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{}}
-			first(p).SecurityContext = windows(func(*corev1.WindowsSecurityContextOptions) {})
+			first(p).SecurityContext = onWindows(func(*corev1.WindowsSecurityContextOptions) {})
 		}, []string{
 			"spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod",
 			"spec.containers[0].securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod",
@@ -72,17 +72,17 @@ func TestSystem(t *testing.T) {
 			[]string{"spec.containers[0].lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`"}},
 		{"one process of the host", func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b", Image: "b"})
-			first(p).SecurityContext = windows(func(o *corev1.WindowsSecurityContextOptions) { o.HostProcess = new(true) })
+			first(p).SecurityContext = onWindows(func(o *corev1.WindowsSecurityContextOptions) { o.HostProcess = new(true) })
 		}, []string{
 			"spec: Invalid value: \"\": If pod contains any hostProcess containers then all containers must be HostProcess containers",
 			"spec.hostNetwork: Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
 		}},
 		{"processes of the host and not", func(p *corev1.Pod) {
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: new(true)}}
-			first(p).SecurityContext = windows(func(o *corev1.WindowsSecurityContextOptions) { o.HostProcess = new(false) })
+			first(p).SecurityContext = onWindows(func(o *corev1.WindowsSecurityContextOptions) { o.HostProcess = new(false) })
 		}, []string{"windowsOptions.hostProcess: Invalid value: false: pod hostProcess value must be identical if both are specified, was true"}},
 		{"credentials", func(p *corev1.Pod) {
-			first(p).SecurityContext = windows(func(o *corev1.WindowsSecurityContextOptions) {
+			first(p).SecurityContext = onWindows(func(o *corev1.WindowsSecurityContextOptions) {
 				o.GMSACredentialSpecName, o.GMSACredentialSpec = new("A_b"), new(strings.Repeat("x", long))
 			})
 		}, []string{`gmsaCredentialSpecName: Invalid value: "A_b"`, "gmsaCredentialSpec size must be under 64 KiB"}},

@@ -3,7 +3,6 @@ package scheme
 import (
 	"path"
 	"reflect"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,8 +34,11 @@ type Kind struct {
 	Categories []string
 	// Namespaced reports whether objects live in a namespace.
 	Namespaced bool
-	// Subresources are the names served below an object, for example "status".
-	Subresources []string
+	// DeletedOneByOne kinds lack the verb deletecollection, since deleting an object deletes more than
+	// itself.
+	DeletedOneByOne bool
+	// Subresources are what is served below an object, sorted by name.
+	Subresources []Subresource
 	// Custom kinds have no Go type: their objects are *unstructured.Unstructured, and etcd and watch
 	// messages hold them as JSON. A kind that is made outside this package must be Custom.
 	Custom bool
@@ -123,11 +125,6 @@ func (k *Kind) GroupVersionResource() schema.GroupVersionResource {
 // Stored reports whether etcd stores objects as this kind; the watch fabric carries only such
 // kinds. Virtual kinds are not stored.
 func (k *Kind) Stored() bool { return !k.Virtual && k.Storage == k.GroupVersionKind }
-
-// HasSubresource reports whether the kind serves the named subresource.
-func (k *Kind) HasSubresource(name string) bool {
-	return slices.Contains(k.Subresources, name)
-}
 
 // ScopeOf returns the scope of obj: its node, or Unscoped.
 func (k *Kind) ScopeOf(obj Object) string {

@@ -24,6 +24,11 @@ func TestInstall(t *testing.T) {
 		change(k)
 		return k
 	}
+	status := scheme.Subresource{Name: "status", Verbs: []string{"get"}}
+	scaleKind := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	with := func(list ...scheme.Subresource) *scheme.Kind {
+		return changed(func(k *scheme.Kind) { k.Subresources = list })
+	}
 	for name, c := range map[string]struct {
 		kinds []*scheme.Kind
 		says  string // empty if the kinds are accepted
@@ -39,6 +44,11 @@ func TestInstall(t *testing.T) {
 		"two versions":    {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.Version, k.Kind, k.Resource, k.StoragePrefix = "v2", "Gadget", "gadgets", "x" })}, says: "another version"},
 		"same keys":       {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.StoragePrefix = "example.org/gadgets" })}, says: "keys"},
 		"keys within":     {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.StoragePrefix = "pods/x" })}, says: "keys"},
+		"subresources":    {kinds: []*scheme.Kind{with(status, scheme.Subresource{Name: "scale", Kind: scaleKind, Verbs: []string{"get"}})}},
+		"no verbs":        {kinds: []*scheme.Kind{with(scheme.Subresource{Name: "status"})}, says: "must have a name and verbs"},
+		"no name":         {kinds: []*scheme.Kind{with(scheme.Subresource{Verbs: []string{"get"}})}, says: "must have a name and verbs"},
+		"one name twice":  {kinds: []*scheme.Kind{with(status, status)}, says: "two subresources"},
+		"holds no type":   {kinds: []*scheme.Kind{with(scheme.Subresource{Name: "x", Kind: custom("Lost").GroupVersionKind, Verbs: []string{"get"}})}, says: "is not known"},
 		"stored nowhere":  {kinds: []*scheme.Kind{changed(func(k *scheme.Kind) { k.Storage.Kind = "Lost" })}, says: "not served"},
 	} {
 		t.Run(name, func(t *testing.T) {

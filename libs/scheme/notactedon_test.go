@@ -1,7 +1,6 @@
 package scheme
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,7 +95,7 @@ func TestNotActedOnRows(t *testing.T) {
 			if row.Text == "" || row.By == "" || (row.Field != "") != (row.set != nil) {
 				t.Errorf("%s has the row %+v", kind.Kind, row)
 			}
-			if row.Subresource != "" && !slices.Contains(kind.Subresources, row.Subresource) {
+			if row.Subresource != "" && !kind.HasSubresource(row.Subresource) {
 				t.Errorf("%s has no subresource %s", kind.Kind, row.Subresource)
 			}
 		}

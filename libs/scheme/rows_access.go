@@ -45,7 +45,7 @@ func accessRows() []Kind {
 		{
 			GroupVersionKind: certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"),
 			Resource:         "certificatesigningrequests", Singular: "certificatesigningrequest", ShortNames: []string{"csr"},
-			Subresources: []string{"approval", "status"}, StoragePrefix: "certificatesigningrequests",
+			Subresources: []Subresource{part("approval"), status()}, StoragePrefix: "certificatesigningrequests",
 			newObject: func() Object { return &certificatesv1.CertificateSigningRequest{} },
 			newList:   func() runtime.Object { return &certificatesv1.CertificateSigningRequestList{} },
 		},

@@ -43,7 +43,7 @@ func clusterRows() []Kind {
 		{
 			GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"),
 			Resource:         "validatingadmissionpolicies", Singular: "validatingadmissionpolicy",
-			Subresources: []string{"status"}, StoragePrefix: "validatingadmissionpolicies",
+			Subresources: []Subresource{status()}, StoragePrefix: "validatingadmissionpolicies",
 			newObject: func() Object { return &admissionregistrationv1.ValidatingAdmissionPolicy{} },
 			newList:   func() runtime.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyList{} },
 		},
@@ -64,14 +64,14 @@ func clusterRows() []Kind {
 		{
 			GroupVersionKind: flowcontrolv1.SchemeGroupVersion.WithKind("FlowSchema"),
 			Resource:         "flowschemas", Singular: "flowschema",
-			Subresources: []string{"status"}, StoragePrefix: "flowschemas",
+			Subresources: []Subresource{status()}, StoragePrefix: "flowschemas",
 			newObject: func() Object { return &flowcontrolv1.FlowSchema{} },
 			newList:   func() runtime.Object { return &flowcontrolv1.FlowSchemaList{} },
 		},
 		{
 			GroupVersionKind: flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"),
 			Resource:         "prioritylevelconfigurations", Singular: "prioritylevelconfiguration",
-			Subresources: []string{"status"}, StoragePrefix: "prioritylevelconfigurations",
+			Subresources: []Subresource{status()}, StoragePrefix: "prioritylevelconfigurations",
 			newObject: func() Object { return &flowcontrolv1.PriorityLevelConfiguration{} },
 			newList:   func() runtime.Object { return &flowcontrolv1.PriorityLevelConfigurationList{} },
 		},
@@ -85,14 +85,14 @@ func clusterRows() []Kind {
 		{
 			GroupVersionKind: certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"),
 			Resource:         "podcertificaterequests", Singular: "podcertificaterequest",
-			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "podcertificaterequests",
+			Namespaced: true, Subresources: []Subresource{status()}, StoragePrefix: "podcertificaterequests",
 			newObject: func() Object { return &certificatesv1.PodCertificateRequest{} },
 			newList:   func() runtime.Object { return &certificatesv1.PodCertificateRequestList{} },
 		},
 		{
 			GroupVersionKind: apiregistrationv1.SchemeGroupVersion.WithKind("APIService"),
 			Resource:         "apiservices", Singular: "apiservice", Categories: []string{"api-extensions"},
-			Subresources: []string{"status"}, StoragePrefix: "apiregistration.k8s.io/apiservices",
+			Subresources: []Subresource{status()}, StoragePrefix: "apiregistration.k8s.io/apiservices",
 			newObject: func() Object { return &apiregistrationv1.APIService{} },
 			newList:   func() runtime.Object { return &apiregistrationv1.APIServiceList{} },
 		},

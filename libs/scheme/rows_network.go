@@ -20,7 +20,7 @@ func networkRows() []Kind {
 		{
 			GroupVersionKind: networkingv1.SchemeGroupVersion.WithKind("Ingress"),
 			Resource:         "ingresses", Singular: "ingress", ShortNames: []string{"ing"},
-			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "ingress",
+			Namespaced: true, Subresources: []Subresource{status()}, StoragePrefix: "ingress",
 			newObject: func() Object { return &networkingv1.Ingress{} },
 			newList:   func() runtime.Object { return &networkingv1.IngressList{} },
 		},
@@ -48,7 +48,7 @@ func networkRows() []Kind {
 		{
 			GroupVersionKind: networkingv1.SchemeGroupVersion.WithKind("ServiceCIDR"),
 			Resource:         "servicecidrs", Singular: "servicecidr",
-			Subresources: []string{"status"}, StoragePrefix: "servicecidrs",
+			Subresources: []Subresource{status()}, StoragePrefix: "servicecidrs",
 			newObject: func() Object { return &networkingv1.ServiceCIDR{} },
 			newList:   func() runtime.Object { return &networkingv1.ServiceCIDRList{} },
 		},

@@ -13,7 +13,7 @@ func policyRows() []Kind {
 		{
 			GroupVersionKind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 			Resource:         "poddisruptionbudgets", Singular: "poddisruptionbudget", ShortNames: []string{"pdb"},
-			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "poddisruptionbudgets",
+			Namespaced: true, Subresources: []Subresource{status()}, StoragePrefix: "poddisruptionbudgets",
 			newObject: func() Object { return &policyv1.PodDisruptionBudget{} },
 			newList:   func() runtime.Object { return &policyv1.PodDisruptionBudgetList{} },
 		},

@@ -13,7 +13,7 @@ func storageRows() []Kind {
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("PersistentVolume"),
 			Resource:         "persistentvolumes", Singular: "persistentvolume", ShortNames: []string{"pv"},
-			Subresources: []string{"status"}, StoragePrefix: "persistentvolumes",
+			Subresources: []Subresource{status()}, StoragePrefix: "persistentvolumes",
 			newObject: func() Object { return &corev1.PersistentVolume{} },
 			newList:   func() runtime.Object { return &corev1.PersistentVolumeList{} },
 		},
@@ -41,7 +41,7 @@ func storageRows() []Kind {
 		{
 			GroupVersionKind: storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"),
 			Resource:         "volumeattachments", Singular: "volumeattachment",
-			Subresources: []string{"status"}, StoragePrefix: "volumeattachments",
+			Subresources: []Subresource{status()}, StoragePrefix: "volumeattachments",
 			newObject: func() Object { return &storagev1.VolumeAttachment{} },
 			newList:   func() runtime.Object { return &storagev1.VolumeAttachmentList{} },
 		},
@@ -62,14 +62,14 @@ func storageRows() []Kind {
 		{
 			GroupVersionKind: resourcev1.SchemeGroupVersion.WithKind("DeviceTaintRule"),
 			Resource:         "devicetaintrules", Singular: "devicetaintrule",
-			Subresources: []string{"status"}, StoragePrefix: "devicetaintrules",
+			Subresources: []Subresource{status()}, StoragePrefix: "devicetaintrules",
 			newObject: func() Object { return &resourcev1.DeviceTaintRule{} },
 			newList:   func() runtime.Object { return &resourcev1.DeviceTaintRuleList{} },
 		},
 		{
 			GroupVersionKind: resourcev1.SchemeGroupVersion.WithKind("ResourceClaim"),
 			Resource:         "resourceclaims", Singular: "resourceclaim",
-			Namespaced: true, Subresources: []string{"status"}, StoragePrefix: "resourceclaims",
+			Namespaced: true, Subresources: []Subresource{status()}, StoragePrefix: "resourceclaims",
 			newObject: func() Object { return &resourcev1.ResourceClaim{} },
 			newList:   func() runtime.Object { return &resourcev1.ResourceClaimList{} },
 		},

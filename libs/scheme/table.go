@@ -116,6 +116,9 @@ func New() *Table {
 		if row.Storage.Empty() {
 			row.Storage = row.GroupVersionKind
 		}
+		if err := row.completeSubresources(s); err != nil {
+			panic(fmt.Sprintf("scheme: %v", err))
+		}
 		kinds = append(kinds, &row)
 	}
 	t.known.Store(newIndex(kinds))
@@ -124,8 +127,9 @@ func New() *Table {
 
 // Install adds kinds, all at once or, on an error, none. The table takes ownership of them. A kind
 // without Storage is stored as itself. It is an error if the table has a kind of the same group,
-// version and kind or resource, if a name is missing, if a kind is stored as one that is not there, or
-// if two stored kinds have one resource or overlapping keys.
+// version and kind or resource, if a name is missing, if a kind is stored as one that is not there, if
+// two stored kinds have one resource or overlapping keys, or if a subresource has no verbs, the name of
+// another, or another kind without a Go type.
 func (t *Table) Install(kinds ...*Kind) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,6 +147,9 @@ func (t *Table) Install(kinds ...*Kind) error {
 		}
 		if old.byGVK[kind.GroupVersionKind] != nil || old.byGVR[kind.GroupVersionResource()] != nil {
 			return fmt.Errorf("installing the kind %s (%s): the table has it already", kind.GroupVersionKind, kind.Resource)
+		}
+		if err := kind.completeSubresources(t.scheme); err != nil {
+			return err
 		}
 	}
 	next := newIndex(all)

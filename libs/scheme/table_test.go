@@ -116,8 +116,13 @@ func TestLookUps(t *testing.T) {
 		if !table.Scheme().Recognizes(kind.Storage) {
 			t.Errorf("the storage kind of %s is unknown", kind.GroupVersionKind)
 		}
-		if !slices.IsSorted(kind.Subresources) {
+		if !slices.IsSortedFunc(kind.Subresources, func(a, b scheme.Subresource) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Errorf("the subresources of %s are not sorted: %v", kind.Resource, kind.Subresources)
+		}
+		for _, s := range kind.Subresources {
+			if !table.Scheme().Recognizes(s.Kind) || !slices.IsSorted(s.Verbs) {
+				t.Errorf("%s/%s holds the kind %s and has the verbs %v", kind.Resource, s.Name, s.Kind, s.Verbs)
+			}
 		}
 	}
 	if scheme.For[*corev1.Pod](table).Resource != "pods" {

@@ -21,7 +21,6 @@ var largePackages = map[string]int{
 	"services/apiserver/internal/kinds/columns":        2029,
 	"services/apiserver/internal/registry":             2955,
 	"services/apiserver/internal/kinds/strategy":       2642,
-	"services/apiserver/internal/http/rest":            2077,
 	"services/apiserver/internal/storage/store":        2160,
 	"services/apiserver/internal/kinds/validation/pod": 2667,
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
-	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodeproxy"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
@@ -33,7 +32,7 @@ func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error
 	metrics := filters.NewMetrics(p.cfg.Registerer)
 	p.measureCertificates()
 	api, err := rest.New(rest.Config{
-		Table: p.table, Registry: p.registry, Answers: answers, Logs: p.logs(answers), Tokens: accounts, Fences: p.access.Fences(),
+		Table: p.table, Registry: p.registry, Answers: answers, Fences: p.access.Fences(), Parts: p.parts(answers, accounts),
 		Reviews: p.reviews(p.users), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Watching: p.watching, Sent: metrics.Sent,
 	})
 	if err != nil {
@@ -129,22 +128,6 @@ func (p *plane) health() []*routes.Health {
 func (p *plane) watching() (end <-chan struct{}, over func()) {
 	watch := p.gate.Watch()
 	return watch.Ended(), watch.Close
-}
-
-// logs returns what serves the logs of pods.
-func (p *plane) logs(answers *response.Answerer) nodeproxy.Logs {
-	pod := func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-		obj, err := p.registry.Resource(scheme.For[*corev1.Pod](p.table)).Get(ctx, namespace, name)
-		if err != nil {
-			return nil, err
-		}
-		pod, ok := obj.(*corev1.Pod)
-		if !ok {
-			return nil, errors.New("reading a pod: the registry returned another object")
-		}
-		return pod, nil
-	}
-	return nodeproxy.Logs{Conn: p.link.Conn, Gate: p.gate, Answers: answers, Pod: pod}
 }
 
 // observations returns the functions that observe the observed kinds.

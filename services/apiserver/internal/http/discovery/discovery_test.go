@@ -89,7 +89,7 @@ func TestClientGo(t *testing.T) {
 					t.Errorf("%s is missing", gvr)
 				}
 				for _, s := range kind.Subresources {
-					if gvr.Resource = kind.Resource + "/" + s; !found[gvr] {
+					if gvr.Resource = kind.Resource + "/" + s.Name; !found[gvr] {
 						t.Errorf("%s is missing", gvr)
 					}
 				}

@@ -1,64 +1,12 @@
 package discovery
 
 import (
-	"slices"
-
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
-
-// verbs are the verbs of a stored kind, sorted as in Kubernetes.
-var verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-
-// Verbs returns the verbs of a kind itself, without its subresources.
-func Verbs(kind *scheme.Kind) []string {
-	switch {
-	case kind.Observed:
-		return []string{"get", "list"}
-	case kind.Virtual:
-		return []string{"create"}
-	case kind.Kind == "Namespace":
-		// Deleting a namespace deletes its content, so namespaces are deleted one by one.
-		return slices.DeleteFunc(slices.Clone(verbs), func(verb string) bool { return verb == "deletecollection" })
-	}
-	return verbs
-}
-
-// subresource describes one subresource.
-type subresource struct {
-	name  string
-	kind  schema.GroupVersionKind
-	verbs []string
-}
-
-func subresources(kind *scheme.Kind) []subresource {
-	var list []subresource
-	for _, name := range kind.Subresources {
-		s := subresource{name: name, kind: kind.GroupVersionKind, verbs: []string{"get", "patch", "update"}}
-		switch name {
-		case "binding":
-			s.kind, s.verbs = kind.GroupVersion().WithKind("Binding"), []string{"create"}
-		case "eviction":
-			s.kind, s.verbs = policyv1.SchemeGroupVersion.WithKind("Eviction"), []string{"create"}
-		case "log":
-			s.verbs = []string{"get"}
-		case "finalize":
-			s.verbs = []string{"update"}
-		case "scale":
-			s.kind = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-		case "token":
-			s.kind, s.verbs = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"), []string{"create"}
-		}
-		list = append(list, s)
-	}
-	return list
-}
 
 // resourceList builds the plain form.
 func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResourceList {
@@ -69,14 +17,14 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 	for _, kind := range kinds {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
-			Verbs: Verbs(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
+			Verbs: kind.Verbs(), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		})
-		for _, s := range subresources(kind) {
+		for _, s := range kind.Subresources {
 			resource := metav1.APIResource{
-				Name: kind.Resource + "/" + s.name, Namespaced: kind.Namespaced, Kind: s.kind.Kind, Verbs: s.verbs,
+				Name: kind.Resource + "/" + s.Name, Namespaced: kind.Namespaced, Kind: s.Kind.Kind, Verbs: s.Verbs,
 			}
-			if s.kind.GroupVersion() != gv {
-				resource.Group, resource.Version = s.kind.Group, s.kind.Version
+			if s.Kind.GroupVersion() != gv {
+				resource.Group, resource.Version = s.Kind.Group, s.Kind.Version
 			}
 			list.APIResources = append(list.APIResources, resource)
 		}
@@ -90,14 +38,14 @@ func discoveries(kinds []*scheme.Kind) []apidiscoveryv2.APIResourceDiscovery {
 	for _, kind := range kinds {
 		resource := apidiscoveryv2.APIResourceDiscovery{
 			Resource: kind.Resource, ResponseKind: responseKind(kind.GroupVersionKind), Scope: apidiscoveryv2.ScopeCluster,
-			SingularResource: kind.Singular, Verbs: Verbs(kind), ShortNames: kind.ShortNames, Categories: kind.Categories,
+			SingularResource: kind.Singular, Verbs: kind.Verbs(), ShortNames: kind.ShortNames, Categories: kind.Categories,
 		}
 		if kind.Namespaced {
 			resource.Scope = apidiscoveryv2.ScopeNamespace
 		}
-		for _, s := range subresources(kind) {
+		for _, s := range kind.Subresources {
 			resource.Subresources = append(resource.Subresources, apidiscoveryv2.APISubresourceDiscovery{
-				Subresource: s.name, ResponseKind: responseKind(s.kind), Verbs: s.verbs,
+				Subresource: s.Name, ResponseKind: responseKind(s.Kind), Verbs: s.Verbs,
 			})
 		}
 		list = append(list, resource)

@@ -136,7 +136,7 @@ func TestEvents(t *testing.T) {
 			"user":%s,"sourceIPs":["127.0.0.1"],"userAgent":"test",%s%s"annotations":%s}`, stage, uri, verb, user, object, status, annotations)
 	}
 	const alice, bob = `{"username":"alice","groups":["system:authenticated"]}`, `{"username":"bob","groups":["system:authenticated"]}`
-	const pods = `{"resource":"pods","namespace":"ns","name":"p","apiVersion":"v1","subresource":"log"}`
+	const pods = `{"resource":"pods","namespace":"ns","apiVersion":"v9"}`
 	const allowed = `{"stale":"a bit","authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"since alice may"}`
 	for name, c := range map[string]struct {
 		path    string
@@ -176,8 +176,8 @@ func TestEvents(t *testing.T) {
 			path: "/livez", headers: []string{"Authorization: Bearer broken"}, code: 500, stages: "RequestReceived ResponseComplete",
 		},
 		"a long-running request": {
-			path: "/api/v9/namespaces/ns/pods/p/log", headers: []string{"Authorization: Bearer alice"}, code: 200, stages: "RequestReceived ResponseStarted ResponseComplete",
-			last: event("ResponseComplete", "get", "/api/v9/namespaces/ns/pods/p/log", alice, strings.Replace(pods, `"v1"`, `"v9"`, 1), `{"metadata":{},"code":200}`, allowed),
+			path: "/api/v9/namespaces/ns/pods?watch=1", headers: []string{"Authorization: Bearer alice"}, code: 200, stages: "RequestReceived ResponseStarted ResponseComplete",
+			last: event("ResponseComplete", "watch", "/api/v9/namespaces/ns/pods?watch=1", alice, pods, `{"metadata":{},"code":200}`, allowed),
 		},
 		"a panicking handler": {
 			path: "/livez", headers: []string{"Authorization: Bearer alice"}, handler: func(http.ResponseWriter, *http.Request) { panic("a bug") },

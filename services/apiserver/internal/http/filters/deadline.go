@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
@@ -27,14 +28,24 @@ const (
 	readGrace = 5 * time.Second
 )
 
-// isLong reports whether a request is long-running, by kube-apiserver's rule: watches, logs and the
-// like, and profiles. The snapshot of etcd is long-running too.
-func isLong(a authz.Attributes) bool {
+// isLong reports whether a request is long-running: watches, the subresources whose rows say so, and
+// profiles, as in kube-apiserver. The snapshot of etcd is long-running too.
+func isLong(table *scheme.Table, a authz.Attributes) bool {
 	if !a.IsResource() {
 		return a.Path == snapshot.Path || strings.HasPrefix(a.Path, "/debug/pprof/")
 	}
-	return a.Verb == "watch" || a.Verb == "proxy" ||
-		slices.Contains([]string{"attach", "exec", "proxy", "log", "portforward"}, a.Subresource)
+	if a.Verb == "watch" || a.Verb == "proxy" {
+		return true
+	}
+	if a.Subresource == "" {
+		return false
+	}
+	kind := table.Resource(schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource})
+	if kind == nil {
+		return false
+	}
+	row := kind.Subresource(a.Subresource)
+	return row != nil && row.LongRunning
 }
 
 // bound ends the request at its deadline, whatever the client does. A client that doesn't send its

@@ -42,7 +42,15 @@ func newChain(t testing.TB, metrics prometheus.Registerer, other http.HandlerFun
 	t.Helper()
 	table, log := scheme.New(), slog.New(slog.DiscardHandler)
 	answers := response.New(table, log)
-	api, err := rest.New(rest.Config{Table: table, Answers: answers, Logger: log})
+	parts := map[rest.Part]rest.Serve{}
+	for _, kind := range table.Kinds() {
+		for _, s := range kind.Subresources {
+			if s.Special(kind) {
+				parts[rest.Part{Subresource: s.Name, Kind: s.Kind}] = func(*rest.Call) error { return errors.New("not served here") }
+			}
+		}
+	}
+	api, err := rest.New(rest.Config{Table: table, Answers: answers, Parts: parts, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,26 +8,31 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
 func TestIsLong(t *testing.T) {
+	table := scheme.New()
 	for name, c := range map[string]struct {
 		a    authz.Attributes
 		want bool
 	}{
 		"a list":                                 {authz.Attributes{Verb: "list", Resource: "pods"}, false},
 		"a watch":                                {authz.Attributes{Verb: "watch", Resource: "pods"}, true},
-		"a log":                                  {authz.Attributes{Verb: "get", Resource: "pods", Subresource: "log"}, true},
-		"a status":                               {authz.Attributes{Verb: "get", Resource: "pods", Subresource: "status"}, false},
+		"a log":                                  {authz.Attributes{Verb: "get", Version: "v1", Resource: "pods", Subresource: "log"}, true},
+		"a status":                               {authz.Attributes{Verb: "get", Version: "v1", Resource: "pods", Subresource: "status"}, false},
+		"a log of what has none":                 {authz.Attributes{Verb: "get", Version: "v1", Resource: "nodes", Subresource: "log"}, false},
+		"a log of an unknown kind":               {authz.Attributes{Verb: "get", Version: "v2", Resource: "pods", Subresource: "log"}, false},
+		"a proxy path":                           {authz.Attributes{Verb: "proxy", Version: "v1", Resource: "nodes"}, true},
 		"a profile":                              {authz.Attributes{Verb: "get", Path: "/debug/pprof/profile"}, true},
 		"a snapshot":                             {authz.Attributes{Verb: "get", Path: snapshot.Path}, true},
 		"the OpenAPI schema":                     {authz.Attributes{Verb: "get", Path: "/openapi/v2"}, false},
 		"a path that looks like a long resource": {authz.Attributes{Verb: "get", Path: "/watch"}, false},
 	} {
-		if got := isLong(c.a); got != c.want {
+		if got := isLong(table, c.a); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

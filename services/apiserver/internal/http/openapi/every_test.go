@@ -32,7 +32,7 @@ func served(table *scheme.Table) map[string][]string {
 		}
 		paths := []string{collection, collection + "/{name}"}
 		for _, sub := range kind.Subresources {
-			paths = append(paths, collection+"/{name}/"+sub)
+			paths = append(paths, collection+"/{name}/"+sub.Name)
 		}
 		for _, p := range paths {
 			if target, ok := rest.ParsePath(table, p); ok {

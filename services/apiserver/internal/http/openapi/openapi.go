@@ -15,6 +15,7 @@ import (
 	"path"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/builder"
 	"k8s.io/kube-openapi/pkg/builder3"
@@ -59,7 +60,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // describe returns the server of the documents of kinds.
 func describe(table *scheme.Table, kinds []*scheme.Kind, version string) *server {
-	d := documents{kinds: kinds, version: version, names: newNames(table, kinds)}
+	d := documents{kinds: kinds, version: version, names: newNames(table, kinds), types: table.Scheme()}
 	s := &server{v3: map[string]*document{}}
 	s.v2 = &document{convert: handler.ToProtoBinary, build: func() ([]byte, error) {
 		built, _, err := d.v2()
@@ -106,10 +107,11 @@ type documents struct {
 	kinds   []*scheme.Kind
 	version string
 	names   names
+	types   *runtime.Scheme
 }
 
 func (d documents) v2() (*spec.Swagger, string, error) {
-	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.kinds, nil), &common.Config{
+	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.kinds, nil, d.types), &common.Config{
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
 		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
@@ -122,7 +124,7 @@ func (d documents) v2() (*spec.Swagger, string, error) {
 }
 
 func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
-	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.kinds, &gv), &common.OpenAPIV3Config{
+	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.kinds, &gv, d.types), &common.OpenAPIV3Config{
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
 		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,

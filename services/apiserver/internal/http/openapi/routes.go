@@ -5,11 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/common"
 
@@ -42,8 +40,9 @@ func (c container) PathParameters() []common.Parameter { return nil }
 // Routes returns the operations.
 func (c container) Routes() []common.Route { return c.routes }
 
-// containers returns the paths of all groups and versions, or of only one.
-func containers(kinds []*scheme.Kind, only *schema.GroupVersion) []common.RouteContainer {
+// containers returns the paths of all groups and versions, or of only one. types has the Go types of
+// what subresources hold.
+func containers(kinds []*scheme.Kind, only *schema.GroupVersion, types *runtime.Scheme) []common.RouteContainer {
 	var list []common.RouteContainer
 	for _, gv := range groupVersions(kinds) {
 		if only != nil && gv != *only {
@@ -52,7 +51,7 @@ func containers(kinds []*scheme.Kind, only *schema.GroupVersion) []common.RouteC
 		c := container{root: rootPath(gv)}
 		for _, kind := range kinds {
 			if kind.GroupVersion() == gv {
-				c.routes = append(c.routes, kindRoutes(kind)...)
+				c.routes = append(c.routes, kindRoutes(kind, types)...)
 			}
 		}
 		list = append(list, c)
@@ -105,8 +104,8 @@ func (r response) Message() string { return r.message }
 func (r response) Model() any      { return r.model }
 
 // kindRoutes returns the operations on a kind and its subresources.
-func kindRoutes(kind *scheme.Kind) []common.Route {
-	b := routesOf{kind: kind, root: rootPath(kind.GroupVersion())}
+func kindRoutes(kind *scheme.Kind, types *runtime.Scheme) []common.Route {
+	b := routesOf{kind: kind, types: types, root: rootPath(kind.GroupVersion())}
 	if kind.Namespaced && !kind.Virtual {
 		b.add(http.MethodGet, "/"+kind.Resource, "list", "list"+b.id("ForAllNamespaces"), listOf(kind), nil, forList(), 200)
 	}
@@ -133,15 +132,15 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 	}
 	b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), list, nil, forList(), 200)
 	b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), obj, obj, forCreate(), 200, 201, 202)
-	if kind.Kind != "Namespace" {
+	if slices.Contains(kind.Verbs(), "deletecollection") {
 		b.add(http.MethodDelete, b.collection, "deletecollection", "delete"+b.collectionID(), status, &metav1.DeleteOptions{}, merge(forList(), forDelete()), 200)
 	}
 	b.add(http.MethodGet, item, "get", "read"+b.id(""), obj, nil, nil, 200)
 	b.add(http.MethodPut, item, "put", "replace"+b.id(""), obj, obj, forUpdate(), 200, 201)
 	b.add(http.MethodPatch, item, "patch", "patch"+b.id(""), obj, &metav1.Patch{}, forPatch(), 200, 201)
 	b.add(http.MethodDelete, item, "delete", "delete"+b.id(""), deleted, &metav1.DeleteOptions{}, forDelete(), 200, 202)
-	for _, name := range kind.Subresources {
-		b.subresource(item+"/"+name, name)
+	for i := range kind.Subresources {
+		b.subresource(item, &kind.Subresources[i])
 	}
 	return b.routes
 }
@@ -149,6 +148,7 @@ func kindRoutes(kind *scheme.Kind) []common.Route {
 // routesOf collects the routes of one kind.
 type routesOf struct {
 	kind             *scheme.Kind
+	types            *runtime.Scheme
 	root             string
 	collection       string
 	infix            string
@@ -204,41 +204,54 @@ func (b *routesOf) add(method, path, action, operation string, answer, request a
 	b.routes = append(b.routes, r)
 }
 
-// subresource adds the operations of one subresource.
-func (b *routesOf) subresource(path, name string) {
-	b.subresourceInfix = title1(name)
+// queries returns the options that clients give in the query of a subresource, beside those of its
+// verb, by resource and subresource.
+func queries() map[string]documented {
+	return map[string]documented{"pods/log": corev1.PodLogOptions{}}
+}
+
+// subresource adds the operations of one subresource of the objects at item.
+func (b *routesOf) subresource(item string, s *scheme.Subresource) {
+	b.subresourceInfix = title1(s.Name)
+	if s.Kind != b.kind.GroupVersionKind {
+		b.about = s.Kind
+	}
 	defer func() { b.subresourceInfix, b.about = "", schema.GroupVersionKind{} }()
-	switch name {
-	case "binding":
-		body := &corev1.Binding{}
-		b.about = corev1.SchemeGroupVersion.WithKind("Binding")
-		b.add(http.MethodPost, path, "post", "create"+b.id(""), body, body, forCreate(), 200, 201, 202)
-	case "eviction":
-		body := &policyv1.Eviction{}
-		b.about = policyv1.SchemeGroupVersion.WithKind("Eviction")
-		b.add(http.MethodPost, path, "post", "create"+b.id(""), body, body, forCreate(), 200, 201, 202)
-	case "token":
-		body := &authenticationv1.TokenRequest{}
-		b.about = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
-		b.add(http.MethodPost, path, "post", "create"+b.id(""), body, body, forCreate(), 200, 201, 202)
-	case "log":
-		b.add(http.MethodGet, path, "get", "read"+b.id(""), "", nil, fromOptions(corev1.PodLogOptions{}), 200)
-	case "finalize":
-		b.add(http.MethodPut, path, "put", "replace"+b.id(""), objectOf(b.kind), objectOf(b.kind), forUpdate(), 200, 201)
-	case "scale":
-		b.about = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-		b.readWrite(path, &autoscalingv1.Scale{})
-	default:
-		b.readWrite(path, objectOf(b.kind))
+	path, body := item+"/"+s.Name, b.bodyOf(s)
+	for _, verb := range []string{"create", "get", "update", "patch"} {
+		if !slices.Contains(s.Verbs, verb) {
+			continue
+		}
+		switch verb {
+		case "create":
+			b.add(http.MethodPost, path, "post", "create"+b.id(""), body, body, forCreate(), 200, 201, 202)
+		case "get":
+			var params []common.Parameter
+			if options := queries()[b.kind.Resource+"/"+s.Name]; options != nil {
+				params = fromOptions(options)
+			}
+			b.add(http.MethodGet, path, "get", "read"+b.id(""), body, nil, params, 200)
+		case "update":
+			b.add(http.MethodPut, path, "put", "replace"+b.id(""), body, body, forUpdate(), 200, 201)
+		case "patch":
+			b.add(http.MethodPatch, path, "patch", "patch"+b.id(""), body, &metav1.Patch{}, forPatch(), 200, 201)
+		}
 	}
 }
 
-// readWrite adds the operations of a subresource whose requests and responses have the type of
-// body.
-func (b *routesOf) readWrite(path string, body any) {
-	b.add(http.MethodGet, path, "get", "read"+b.id(""), body, nil, nil, 200)
-	b.add(http.MethodPut, path, "put", "replace"+b.id(""), body, body, forUpdate(), 200, 201)
-	b.add(http.MethodPatch, path, "patch", "patch"+b.id(""), body, &metav1.Patch{}, forPatch(), 200, 201)
+// bodyOf returns a sample of what requests and responses of a subresource hold.
+func (b *routesOf) bodyOf(s *scheme.Subresource) any {
+	if s.LongRunning {
+		return "" // a stream
+	}
+	if s.Kind == b.kind.GroupVersionKind {
+		return objectOf(b.kind)
+	}
+	body, err := b.types.New(s.Kind)
+	if err != nil { // The table knows the types of all.
+		return ""
+	}
+	return body
 }
 
 // merge joins lists of parameters, keeping each name once.

@@ -41,7 +41,7 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newLibrary(t *testing.T, table *scheme.Table) *library {
 	t.Helper()
 	l := &library{exact: map[string]http.Handler{}, below: map[string]http.Handler{}}
-	d := documents{kinds: table.Kinds(), version: "v1.37.2", names: newNames(table, table.Kinds())}
+	d := documents{kinds: table.Kinds(), version: "v1.37.2", names: newNames(table, table.Kinds()), types: table.Scheme()}
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService(v2Path, l)
 	v3 := handler3.NewOpenAPIService()
 	for _, gv := range groupVersions(table.Kinds()) {

@@ -39,8 +39,9 @@ func (c *call) fence() error {
 	}
 	ctx := fence.With(c.ctx(), f, nil)
 	c.r = c.r.WithContext(ctx)
-	// Neither a dry run nor a token request reaches the store.
-	return c.Fences.Check(ctx, registry.IsDryRun(c.r.URL.Query()["dryRun"]) || c.req.Subresource == "token")
+	// Neither a dry run nor a virtual subresource reaches the store.
+	row := c.req.Kind.Subresource(c.req.Subresource)
+	return c.Fences.Check(ctx, registry.IsDryRun(c.r.URL.Query()["dryRun"]) || row != nil && row.Virtual)
 }
 
 // dry notes whether a body asks for a dry run. A dry run never reaches the store, so its fence is

@@ -5,6 +5,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -26,11 +27,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Logs serves GET pods/NAME/log.
-type Logs interface {
-	ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string)
-}
-
 // Review answers a review: it fills in the status of obj, an object of a virtual kind that the
 // client sent to namespace, and returns the response. It may change obj. Its errors are apierrors.
 // The caller is authn.UserFrom(ctx).
@@ -45,9 +41,6 @@ type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
 	Answers  *response.Answerer
-	Logs     Logs
-	// Tokens issues service account tokens.
-	Tokens *authn.ServiceAccounts
 	// Fences checks the fences of writes.
 	Fences Fences
 	// Reviews answer the virtual kinds. A kind without one is not served: creating it fails with
@@ -55,8 +48,11 @@ type Config struct {
 	Reviews map[schema.GroupVersionKind]Review
 	// Observations answer the observed kinds. A kind without one cannot be read: 405.
 	Observations map[schema.GroupVersionKind]Observation
-	Logger       *slog.Logger
-	Trace        *trace.Recorder
+	// Parts serve the special subresources of the kinds, and the virtual kinds that are no reviews.
+	// Each special subresource of a built-in kind must have one.
+	Parts  map[Part]Serve
+	Logger *slog.Logger
+	Trace  *trace.Recorder
 	// Watching registers a watch that begins. end is closed when the server wants the watch to end;
 	// over must be called when it has ended.
 	Watching func() (end <-chan struct{}, over func())
@@ -71,11 +67,15 @@ type Handler struct {
 	patcher *patch.Patcher
 }
 
-// New returns the handler.
+// New returns the handler. It is an error if the parts of cfg are not those that the built-in kinds
+// need.
 func New(cfg Config) (*Handler, error) {
 	patcher, err := patch.New(cfg.Table)
 	if err != nil {
 		return nil, err
+	}
+	if err := checkParts(cfg.Table.Kinds(), cfg.Parts); err != nil {
+		return nil, fmt.Errorf("creating the REST handler: %w", err)
 	}
 	return &Handler{Config: cfg, table: cfg.Table, patcher: patcher}, nil
 }
@@ -142,15 +142,8 @@ func (c *call) serve() error {
 	if err := c.fence(); err != nil {
 		return err
 	}
-	if c.req.Subresource == "log" {
-		c.Logs.ServeLogs(c.w, c.r, c.req.Namespace, c.req.Name)
-		return nil
-	}
-	if c.req.Subresource == "scale" {
-		return c.scale()
-	}
-	if c.req.Kind.Virtual && c.req.Kind.Resource == "bindings" {
-		return c.bindNamed()
+	if served, err := c.special(); served {
+		return err
 	}
 	if c.req.Kind.Observed {
 		return c.observe()
@@ -166,14 +159,6 @@ func (c *call) serve() error {
 	case "watch":
 		return c.watch()
 	case "create":
-		switch c.req.Subresource {
-		case "binding":
-			return c.bind()
-		case "eviction":
-			return c.evict()
-		case "token":
-			return c.token()
-		}
 		return c.create()
 	case "update":
 		return c.update()

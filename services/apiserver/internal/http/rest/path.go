@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -70,89 +71,57 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	return target, true
 }
 
-// Verb returns Kubernetes' name of what an HTTP method does to the target; empty if it is not
-// served. watching reports that the query asks for a watch.
+// Verb returns Kubernetes' name of what an HTTP method does to the target; empty if the row of the
+// kind or of the subresource does not list it. watching reports that the query asks for a watch.
 func (t Target) Verb(method string, watching bool) string {
-	if t.Kind.Observed {
-		switch {
-		case method != "GET" || t.Watch || watching && t.Name == "":
-			return ""
-		case t.Name != "":
-			return "get"
-		}
-		return "list"
-	}
-	if t.Kind.Virtual {
-		if method == "POST" && t.Name == "" && !t.Watch {
-			return "create"
-		}
-		return ""
-	}
-	watching = watching || t.Watch
-	switch method {
-	case "GET":
-		switch {
-		case t.Subresource != "":
-			if t.createOnly() || t.Subresource == "finalize" {
-				return ""
-			}
-			return "get"
-		case t.Name != "" && !t.Watch:
-			return "get"
-		case watching:
-			return "watch"
-		}
-		return "list"
-	case "POST":
-		if t.Watch {
-			return ""
-		}
-		if t.Name == "" || t.createOnly() {
-			return "create"
-		}
-		return ""
-	case "PUT", "PATCH":
-		if t.Name == "" || t.Watch || !t.updatable(method) {
-			return ""
-		}
-		if method == "PUT" {
-			return "update"
-		}
-		return "patch"
-	case "DELETE":
-		if t.Subresource != "" || t.Watch {
-			return ""
-		}
-		if t.Name == "" {
-			if t.Kind.Kind == "Namespace" {
-				return ""
-			}
-			return "deletecollection"
-		}
-		return "delete"
+	verb := t.verb(method, watching || t.Watch)
+	if slices.Contains(t.verbs(), verb) {
+		return verb
 	}
 	return ""
 }
 
-// createOnly reports whether the target is a subresource that supports only create.
-func (t Target) createOnly() bool {
-	return t.Subresource == "binding" || t.Subresource == "eviction" || t.Subresource == "token"
+// verbs returns the verbs that the rows list.
+func (t Target) verbs() []string {
+	if t.Subresource == "" {
+		return t.Kind.Verbs()
+	}
+	if s := t.Kind.Subresource(t.Subresource); s != nil {
+		return s.Verbs
+	}
+	return nil
 }
 
-func (t Target) updatable(method string) bool {
-	switch t.Subresource {
-	case "binding", "eviction", "token", "log":
-		return false
-	case "finalize":
-		return method == "PUT"
+// verb returns what a method means for a target of this form, whether or not it is served.
+func (t Target) verb(method string, watching bool) string {
+	one := t.Name != "" && !t.Watch
+	switch {
+	case method == http.MethodGet && one:
+		return "get"
+	case method == http.MethodGet && watching:
+		return "watch"
+	case method == http.MethodGet:
+		return "list"
+	case t.Watch:
+		return ""
+	case method == http.MethodPost && (!one || t.Subresource != ""):
+		return "create"
+	case method == http.MethodPut && one:
+		return "update"
+	case method == http.MethodPatch && one:
+		return "patch"
+	case method == http.MethodDelete && one:
+		return "delete"
+	case method == http.MethodDelete:
+		return "deletecollection"
 	}
-	return true
+	return ""
 }
 
 // Methods returns the HTTP methods that the target supports.
 func (t Target) Methods() []string {
 	var methods []string
-	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		if t.Verb(method, false) != "" {
 			methods = append(methods, method)
 		}

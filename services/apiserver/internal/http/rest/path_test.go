@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -108,4 +109,50 @@ func FuzzQuery(f *testing.F) {
 			t.Errorf("%q: got %v", query, on)
 		}
 	})
+}
+
+// TestCheckParts: each special subresource of a built-in kind needs a Serve, each Serve needs such a
+// subresource or a virtual kind, and custom kinds need nothing.
+func TestCheckParts(t *testing.T) {
+	table := scheme.New()
+	serve := func(*Call) error { return nil }
+	all := func() map[Part]Serve {
+		parts := map[Part]Serve{}
+		for _, kind := range table.Kinds() {
+			for _, s := range kind.Subresources {
+				if s.Special(kind) && !kind.Custom {
+					parts[Part{s.Name, s.Kind}] = serve
+				}
+			}
+		}
+		return parts
+	}
+	core := schema.GroupVersion{Version: "v1"}
+	custom := &scheme.Kind{
+		GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Gadget"}, Custom: true,
+		Resource: "gadgets", StoragePrefix: "example.org/gadgets", Subresources: []scheme.Subresource{{Name: "polish", Verbs: []string{"create"}}},
+	}
+	if err := table.Install(custom); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(parts map[Part]Serve)
+		says   string
+	}{
+		"what is needed":        {change: func(map[Part]Serve) {}},
+		"a virtual kind":        {change: func(parts map[Part]Serve) { parts[Part{Kind: core.WithKind("Binding")}] = serve }},
+		"a custom kind":         {change: func(parts map[Part]Serve) { parts[Part{"polish", custom.GroupVersionKind}] = serve }},
+		"no logs":               {change: func(parts map[Part]Serve) { delete(parts, Part{"log", core.WithKind("Pod")}) }, says: "nothing serves pods/log"},
+		"a nil one":             {change: func(parts map[Part]Serve) { parts[Part{"log", core.WithKind("Pod")}] = nil }, says: "nothing serves pods/log"},
+		"of no kind":            {change: func(parts map[Part]Serve) { parts[Part{"log", core.WithKind("Node")}] = serve }, says: `no kind has the subresource "log"`},
+		"what is served anyway": {change: func(parts map[Part]Serve) { parts[Part{"status", core.WithKind("Pod")}] = serve }, says: `no kind has the subresource "status"`},
+		"a stored kind":         {change: func(parts map[Part]Serve) { parts[Part{Kind: core.WithKind("Pod")}] = serve }, says: `no kind has the subresource ""`},
+	} {
+		parts := all()
+		c.change(parts)
+		err := checkParts(table.Kinds(), parts)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want %q", name, err, c.says)
+		}
+	}
 }

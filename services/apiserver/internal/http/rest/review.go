@@ -4,8 +4,6 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
@@ -20,12 +18,9 @@ func (c *call) review() error {
 	if ask == nil {
 		return apierrors.NewMethodNotSupported(c.req.Kind.GroupResource(), c.req.Verb)
 	}
-	var opts metav1.CreateOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+	opts, err := c.createOptions()
+	if err != nil {
 		return err
-	}
-	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
-		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
 	}
 	obj, err := c.readObject(opts.FieldValidation)
 	if err != nil {

@@ -19,7 +19,9 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -28,6 +30,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling/scale"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/eviction"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/token"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -104,10 +110,18 @@ func (w *world) handler(reg *registry.Registry) http.Handler {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	logger := slog.New(slog.DiscardHandler)
+	logger, core := slog.New(slog.DiscardHandler), corev1.SchemeGroupVersion
 	answers := response.New(w.table, logger)
 	h, err := rest.New(rest.Config{
-		Table: w.table, Registry: reg, Answers: answers, Logs: logs{}, Tokens: tokens, Fences: w, Logger: logger,
+		Table: w.table, Registry: reg, Answers: answers, Fences: w, Logger: logger,
+		Parts: map[rest.Part]rest.Serve{
+			{Kind: core.WithKind("Binding")}:                                                           binding.ServeNamed(w.table, reg),
+			{Subresource: "binding", Kind: core.WithKind("Binding")}:                                   binding.Serve,
+			{Subresource: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction")}:          eviction.Serve,
+			{Subresource: "log", Kind: core.WithKind("Pod")}:                                           serveLog,
+			{Subresource: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale")}:           scale.Serve,
+			{Subresource: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")}: token.Issuer{Table: w.table, Registry: reg, Accounts: tokens}.Serve,
+		},
 		Reviews: map[schema.GroupVersionKind]rest.Review{
 			authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"): func(_ context.Context, _ string, obj scheme.Object) (scheme.Object, error) {
 				obj.SetLabels(map[string]string{"answered": "yes"})
@@ -145,11 +159,11 @@ func (w *world) Check(ctx context.Context, now bool) error {
 	return w.lost
 }
 
-// logs answers with what it was asked for.
-type logs struct{}
-
-func (logs) ServeLogs(w http.ResponseWriter, _ *http.Request, namespace, name string) {
-	_, _ = io.WriteString(w, "log of "+namespace+"/"+name)
+// serveLog answers with what it was asked for.
+func serveLog(c *rest.Call) error {
+	w, _ := c.HTTP()
+	_, err := io.WriteString(w, "log of "+c.Request().Namespace+"/"+c.Request().Name)
+	return err
 }
 
 // step is a request and what the response must be.

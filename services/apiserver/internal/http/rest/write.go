@@ -1,11 +1,9 @@
 package rest
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metascheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,12 +23,9 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	var opts metav1.CreateOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+	opts, err := c.createOptions()
+	if err != nil {
 		return err
-	}
-	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
-		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
 	}
 	obj, err := c.readObject(opts.FieldValidation)
 	if err != nil {
@@ -51,19 +46,19 @@ func (c *call) create() error {
 // readObject reads the body as an object of the request's kind.
 func (c *call) readObject(directive string) (scheme.Object, error) {
 	obj := c.req.Kind.New()
-	if err := c.readInto(c.req.Kind.New(), obj, directive); err != nil {
+	if err := c.readInto(obj, directive); err != nil {
 		return nil, err
 	}
 	return obj, nil
 }
 
-// readInto reads the body into obj. obj need not have its kind set; typed has the expected one.
-func (c *call) readInto(typed, obj runtime.Object, directive string) error {
+// readInto reads the body into obj, which has its group, version and kind set.
+func (c *call) readInto(obj runtime.Object, directive string) error {
 	body, err := readBody(c.w, c.r)
 	if err != nil {
 		return err
 	}
-	want := typed.GetObjectKind().GroupVersionKind()
+	want := obj.GetObjectKind().GroupVersionKind()
 	warnings, err := c.decode(c.r, body, want, obj, directive)
 	if err != nil {
 		return err
@@ -247,49 +242,4 @@ func (c *call) deleteCollection() error {
 	}
 	c.trace(nil)
 	return c.sendList(format, found)
-}
-
-// bindNamed binds the pod that has the binding's name: POST of a binding without a pod in its path,
-// as the first clients of Kubernetes do.
-func (c *call) bindNamed() error {
-	return c.bindPod(c.Registry.Resource(c.Table.Kind(corev1.SchemeGroupVersion.WithKind("Pod"))), "")
-}
-
-// bind binds the pod of the request.
-func (c *call) bind() error { return c.bindPod(c.resource, c.req.Name) }
-
-func (c *call) bindPod(pods *registry.Resource, name string) error {
-	format, err := c.Answers.Negotiate(c.r)
-	if err != nil {
-		return err
-	}
-	var opts metav1.CreateOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
-		return err
-	}
-	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
-		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
-	}
-	binding := &corev1.Binding{}
-	typed := &corev1.Binding{}
-	typed.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Binding"))
-	if err := c.readInto(typed, binding, opts.FieldValidation); err != nil {
-		return err
-	}
-	pod, err := pods.Bind(c.ctx(), c.req.Namespace, cmp.Or(name, binding.Name), binding, opts)
-	if err != nil {
-		return err
-	}
-	c.done(format, pod.GetResourceVersion())
-	return nil
-}
-
-// done responds that something was created which cannot be shown. The resourceVersion, which
-// Kubernetes omits and which may be empty, is the revision from which a cache shows the effect.
-func (c *call) done(format response.Format, version string) {
-	c.trace(nil)
-	c.Answers.Object(c.w, c.r, http.StatusCreated, format, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
-		ListMeta: metav1.ListMeta{ResourceVersion: version},
-	})
 }

@@ -46,9 +46,9 @@ func New(table *scheme.Table) *Rules {
 // Subresources returns the subresources of a kind that have rules for updates.
 func (r *Rules) Subresources(kind *scheme.Kind) []string {
 	var names []string
-	for _, name := range kind.Subresources {
-		if _, ok := r.strategies[kind.GroupVersionKind].Subresources[name]; ok {
-			names = append(names, name)
+	for _, s := range kind.Subresources {
+		if _, ok := r.strategies[kind.GroupVersionKind].Subresources[s.Name]; ok {
+			names = append(names, s.Name)
 		}
 	}
 	return names

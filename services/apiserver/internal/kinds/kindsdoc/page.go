@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
@@ -35,7 +34,7 @@ The [last table](#not-acted-on) lists what is stored but has no effect.
 // write renders the page.
 func write(page *bytes.Buffer, catalog *kinds.Catalog, printed *columns.Columns) {
 	page.WriteString(intro)
-	all := discovery.Verbs(pod(catalog.Table()))
+	all := pod(catalog.Table()).Verbs()
 	fmt.Fprintf(page, "%s\n", counts(catalog))
 	last := schema.GroupVersion{}
 	for _, kind := range catalog.Table().Kinds() {
@@ -45,15 +44,19 @@ func write(page *bytes.Buffer, catalog *kinds.Catalog, printed *columns.Columns)
 			page.WriteString("| kind | resource | short | scope | verbs | subresources | level | columns | key |\n")
 			page.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 		}
-		verbs, scope := strings.Join(discovery.Verbs(kind), " "), "cluster"
-		if slices.Equal(discovery.Verbs(kind), all) {
+		verbs, scope := strings.Join(kind.Verbs(), " "), "cluster"
+		if slices.Equal(kind.Verbs(), all) {
 			verbs = "all"
 		}
 		if kind.Namespaced {
 			scope = "namespace"
 		}
+		var subresources []string
+		for _, s := range kind.Subresources {
+			subresources = append(subresources, s.Name)
+		}
 		fmt.Fprintf(page, "| %s |\n", strings.Join([]string{
-			kind.Kind, kind.Resource, strings.Join(kind.ShortNames, " "), scope, verbs, strings.Join(kind.Subresources, " "),
+			kind.Kind, kind.Resource, strings.Join(kind.ShortNames, " "), scope, verbs, strings.Join(subresources, " "),
 			level(kind, catalog), printedColumns(kind, printed), key(kind),
 		}, " | "))
 	}
@@ -120,7 +123,7 @@ func level(kind *scheme.Kind, catalog *kinds.Catalog) string {
 }
 
 func printedColumns(kind *scheme.Kind, printed *columns.Columns) string {
-	if !slices.Contains(discovery.Verbs(kind), "get") {
+	if !slices.Contains(kind.Verbs(), "get") {
 		return ""
 	}
 	var usual, wide []string

@@ -49,6 +49,15 @@ type every struct {
 	impersonated string
 }
 
+// paths returns the names of the kind's subresources, and the empty one of the kind itself.
+func (e *every) paths() []string {
+	names := []string{""}
+	for _, s := range e.kind.Subresources {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // forEvery runs a test for every kind of the table, on one server.
 func forEvery(t *testing.T, test func(e *every)) {
 	t.Helper()

@@ -21,7 +21,7 @@ type right struct{ sub, verb string }
 func TestEveryKindHasItsRights(t *testing.T) {
 	forEvery(t, func(e *every) {
 		var rights []right
-		for _, sub := range slices.Concat([]string{""}, e.kind.Subresources) {
+		for _, sub := range e.paths() {
 			for _, verb := range verbs() {
 				if _, _, _, ok := e.verb(sub, verb); ok {
 					rights = append(rights, right{sub, verb})

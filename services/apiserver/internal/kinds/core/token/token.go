@@ -1,6 +1,9 @@
-package rest
+// Package token serves the token subresource of service accounts: it issues tokens, which it does not
+// store.
+package token
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,111 +20,119 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Bounds of the lifetime of a service account token, Kubernetes' own.
+// Bounds of the lifetime of a token, Kubernetes' own.
 const (
-	defaultTokenSeconds = 3600
-	minTokenSeconds     = 600
-	maxTokenSeconds     = 1 << 32
+	defaultSeconds = 3600
+	minSeconds     = 600
+	maxSeconds     = 1 << 32
 )
 
 // issuedNote is the audit annotation that names the issued token.
 const issuedNote = "authentication.kubernetes.io/issued-credential-id"
 
-// token serves the token subresource: it issues a service account token.
-func (c *call) token() error {
-	format, err := c.Answers.Negotiate(c.r)
+// kind is what requests and responses hold.
+var kind = authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+
+// Issuer issues the tokens of Accounts. Registry has the objects to which they are bound.
+type Issuer struct {
+	Table    *scheme.Table
+	Registry *registry.Registry
+	Accounts *authn.ServiceAccounts
+}
+
+// Serve serves the token subresource of a service account.
+func (i Issuer) Serve(c *rest.Call) error {
+	format, err := c.Negotiate()
 	if err != nil {
 		return err
 	}
-	var opts metav1.CreateOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
-		return err
-	}
-	if errs := metav1validation.ValidateCreateOptions(&opts); len(errs) > 0 {
-		return apierrors.NewInvalid(metaKind("CreateOptions"), "", errs)
-	}
-	req, typed := &authenticationv1.TokenRequest{}, &authenticationv1.TokenRequest{}
-	typed.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"))
-	if err := c.readInto(typed, req, opts.FieldValidation); err != nil {
-		return err
-	}
-	if err := c.checkTokenName(req); err != nil {
-		return err
-	}
-	account, err := c.resource.Get(c.ctx(), c.req.Namespace, c.req.Name)
+	opts, err := c.CreateOptions()
 	if err != nil {
 		return err
 	}
-	if err := c.resource.Admit(c.ctx(), c.req.Namespace, c.req.Name, "token", req, registry.IsDryRun(opts.DryRun)); err != nil {
+	req, at := &authenticationv1.TokenRequest{}, c.Request()
+	req.SetGroupVersionKind(kind)
+	if err := c.Read(req, opts.FieldValidation); err != nil {
 		return err
 	}
-	if err := checkTokenRequest(req); err != nil {
+	if err := checkName(req, at.Namespace, at.Name); err != nil {
+		return err
+	}
+	account, err := c.Resource().Get(c.Context(), at.Namespace, at.Name)
+	if err != nil {
+		return err
+	}
+	if err := c.Resource().Admit(c.Context(), at.Namespace, at.Name, at.Subresource, req, registry.IsDryRun(opts.DryRun)); err != nil {
+		return err
+	}
+	if err := check(req); err != nil {
 		return err
 	}
 	if len(req.Spec.Audiences) == 0 {
-		req.Spec.Audiences = c.Tokens.Audiences()
+		req.Spec.Audiences = i.Accounts.Audiences()
 	}
-	bound, err := c.bound(account, req.Spec.BoundObjectRef)
+	bound, err := i.bound(c.Context(), account, req.Spec.BoundObjectRef)
 	if err != nil {
 		return err
 	}
 	life := time.Duration(*req.Spec.ExpirationSeconds) * time.Second
-	if longest := c.Tokens.MaxLife(); longest > 0 && life > longest {
+	if longest := i.Accounts.MaxLife(); longest > 0 && life > longest {
 		seconds := int64(longest / time.Second)
-		warn(c.w, []string{fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *req.Spec.ExpirationSeconds, seconds)})
+		c.Warn(fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *req.Spec.ExpirationSeconds, seconds))
 		life, req.Spec.ExpirationSeconds = longest, &seconds
 	}
-	issued, err := c.Tokens.Issue(bound, req.Spec.Audiences, life)
+	issued, err := i.Accounts.Issue(bound, req.Spec.Audiences, life)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	audit.From(c.ctx()).Annotate(issuedNote, authn.CredentialID(issued.ID))
-	req.Name, req.Namespace = c.req.Name, c.req.Namespace
+	audit.From(c.Context()).Annotate(issuedNote, authn.CredentialID(issued.ID))
+	req.Name, req.Namespace = at.Name, at.Namespace
 	req.CreationTimestamp = metav1.Now().Rfc3339Copy()
 	req.Status = authenticationv1.TokenRequestStatus{
 		Token: issued.Token, ExpirationTimestamp: metav1.NewTime(issued.Expires).Rfc3339Copy(),
 	}
-	c.Answers.Object(c.w, c.r, http.StatusCreated, format, req)
-	return nil
+	return c.Send(http.StatusCreated, format, req)
 }
 
-// checkTokenName refuses a request that names another service account than its path.
-func (c *call) checkTokenName(req *authenticationv1.TokenRequest) error {
-	if req.Namespace != "" && req.Namespace != c.req.Namespace {
+// checkName refuses a request that names another service account than its path.
+func checkName(req *authenticationv1.TokenRequest, namespace, name string) error {
+	if req.Namespace != "" && req.Namespace != namespace {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if req.Name == "" || req.Name == c.req.Name {
+	if req.Name == "" || req.Name == name {
 		return nil
 	}
-	return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), c.req.Name, field.ErrorList{
+	return apierrors.NewInvalid(kind.GroupKind(), name, field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "name"), req.Name, "must match the service account name if specified"),
 	})
 }
 
-func checkTokenRequest(req *authenticationv1.TokenRequest) error {
+// check sets the lifetime if the request has none, and returns an error if it is out of bounds.
+func check(req *authenticationv1.TokenRequest) error {
 	if req.Spec.ExpirationSeconds == nil {
-		seconds := int64(defaultTokenSeconds)
+		seconds := int64(defaultSeconds)
 		req.Spec.ExpirationSeconds = &seconds
 	}
 	var errs field.ErrorList
 	path := field.NewPath("spec", "expirationSeconds")
 	switch seconds := *req.Spec.ExpirationSeconds; {
-	case seconds < minTokenSeconds:
+	case seconds < minSeconds:
 		errs = append(errs, field.Invalid(path, seconds, "may not specify a duration less than 10 minutes"))
-	case seconds > maxTokenSeconds:
+	case seconds > maxSeconds:
 		errs = append(errs, field.Invalid(path, seconds, "may not specify a duration larger than 2^32 seconds"))
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind(), "", errs)
+		return apierrors.NewInvalid(kind.GroupKind(), "", errs)
 	}
 	return nil
 }
 
 // bound returns the claims of a token of account that is bound to ref.
-func (c *call) bound(account scheme.Object, ref *authenticationv1.BoundObjectReference) (authn.Bound, error) {
+func (i Issuer) bound(ctx context.Context, account scheme.Object, ref *authenticationv1.BoundObjectReference) (authn.Bound, error) {
 	bound := authn.Bound{
 		Namespace:      account.GetNamespace(),
 		ServiceAccount: authn.Reference{Name: account.GetName(), UID: account.GetUID()},
@@ -132,7 +142,7 @@ func (c *call) bound(account scheme.Object, ref *authenticationv1.BoundObjectRef
 	}
 	switch gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind); gvk {
 	case corev1.SchemeGroupVersion.WithKind("Pod"):
-		pod, err := find[*corev1.Pod](c, account.GetNamespace(), ref.Name, ref.UID)
+		pod, err := find[*corev1.Pod](ctx, i, account.GetNamespace(), ref.Name, ref.UID)
 		if err != nil {
 			return bound, err
 		}
@@ -145,20 +155,20 @@ func (c *call) bound(account scheme.Object, ref *authenticationv1.BoundObjectRef
 			return bound, nil
 		}
 		bound.Node = &authn.Reference{Name: pod.Spec.NodeName}
-		node, err := find[*corev1.Node](c, "", pod.Spec.NodeName, "")
+		node, err := find[*corev1.Node](ctx, i, "", pod.Spec.NodeName, "")
 		if err == nil {
 			bound.Node.UID = node.UID
 		} else if !apierrors.IsNotFound(err) {
 			return bound, err
 		}
 	case corev1.SchemeGroupVersion.WithKind("Secret"):
-		secret, err := find[*corev1.Secret](c, account.GetNamespace(), ref.Name, ref.UID)
+		secret, err := find[*corev1.Secret](ctx, i, account.GetNamespace(), ref.Name, ref.UID)
 		if err != nil {
 			return bound, err
 		}
 		bound.Secret = &authn.Reference{Name: secret.Name, UID: secret.UID}
 	case corev1.SchemeGroupVersion.WithKind("Node"):
-		node, err := find[*corev1.Node](c, "", ref.Name, ref.UID)
+		node, err := find[*corev1.Node](ctx, i, "", ref.Name, ref.UID)
 		if err != nil {
 			return bound, err
 		}
@@ -170,10 +180,10 @@ func (c *call) bound(account scheme.Object, ref *authenticationv1.BoundObjectRef
 }
 
 // find reads the object that a token is to be bound to. Its UID must be uid, unless uid is empty.
-func find[T scheme.Object](c *call, namespace, name string, uid types.UID) (T, error) {
+func find[T scheme.Object](ctx context.Context, i Issuer, namespace, name string, uid types.UID) (T, error) {
 	var none T
-	kind := scheme.For[T](c.table)
-	obj, err := c.Registry.Resource(kind).Get(c.ctx(), namespace, name)
+	of := scheme.For[T](i.Table)
+	obj, err := i.Registry.Resource(of).Get(ctx, namespace, name)
 	if err != nil {
 		return none, err
 	}
@@ -182,7 +192,7 @@ func find[T scheme.Object](c *call, namespace, name string, uid types.UID) (T, e
 		return none, apierrors.NewInternalError(errors.New("the registry returned an object of another type"))
 	}
 	if uid != "" && uid != obj.GetUID() {
-		return none, apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, name, fmt.Errorf(
+		return none, apierrors.NewConflict(schema.GroupResource{Group: of.Group, Resource: of.Kind}, name, fmt.Errorf(
 			"the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", uid))
 	}
 	return found, nil

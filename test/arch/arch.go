@@ -65,6 +65,7 @@ func Check(root string) ([]Violation, error) {
 	for _, s := range sources {
 		found = append(found, checkImports(s)...)
 		found = append(found, checkClientGo(s)...)
+		found = append(found, checkGeneric(s)...)
 		found = append(found, checkFile(s)...)
 		found = append(found, checkColumns(s)...)
 		found = append(found, checkFunctions(s)...)

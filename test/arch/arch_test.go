@@ -115,6 +115,10 @@ func TestRulesCatch(t *testing.T) {
 			`import _ "k8s.io/client-go/kubernetes"`, "drags in every kind",
 		},
 		{
+			"an API group in a generic room", "services/apiserver/internal/http/rest/scale.go",
+			`import _ "k8s.io/api/autoscaling/v1"`, "treats all kinds alike",
+		},
+		{
 			"Helm outside the end-to-end tests", "services/apiserver/internal/registry/registry_test.go",
 			`import _ "helm.sh/helm/v3/pkg/action"`, "Helm is a user of the plane",
 		},
@@ -165,6 +169,11 @@ func TestRulesAllow(t *testing.T) {
 		{"a long line of a test", "libs/scheme/long_test.go", "// " + strings.Repeat("x", 200)},
 		{"a function as long as allowed", "libs/scheme/long.go", "func long() {" + strings.Repeat("\n", arch.MaxFunctionLines-1) + "}"},
 		{"a long test", "libs/scheme/long_test.go", "func long() {" + strings.Repeat("\n", arch.MaxFunctionLines) + "}"},
+		{
+			"a test of a generic room names a kind", "services/apiserver/internal/http/rest/scale_test.go",
+			`import _ "k8s.io/api/autoscaling/v1"; func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }`,
+		},
+		{"a room below a generic one", "services/apiserver/internal/registry/allocate/ips.go", `import _ "k8s.io/api/core/v1"`},
 		{"Helm installs", "test/e2e/helm_test.go", `import _ "helm.sh/helm/v3/pkg/action"`},
 		{"a path with the prefix of a denied one", "libs/bus/conn.go", `import _ "github.com/nats-io/nats.go"`},
 	}

@@ -123,6 +123,7 @@ func StaleExceptions(root string) ([]Violation, error) {
 	}
 	found = append(found, staleSizes(sources)...)
 	found = append(found, staleClientGo(sources)...)
+	found = append(found, staleGeneric(sources)...)
 	found = append(found, staleLeaky(sources)...)
 	found = append(found, staleColumns(sources)...)
 	found = append(found, staleFunctions(sources)...)

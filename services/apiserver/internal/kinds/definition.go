@@ -3,6 +3,7 @@ package kinds
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -37,6 +38,8 @@ type Definition struct {
 	Author func(obj scheme.Object, user authn.User)
 	// Validate returns all errors in a new object.
 	Validate func(obj scheme.Object) field.ErrorList
+	// Reserve hands out what the objects may hold only once, such as addresses; nil if nothing.
+	Reserve Reserver
 	// Canonicalize converts a valid object to the form that is stored.
 	Canonicalize func(obj scheme.Object)
 	// Update is how the object itself is updated.
@@ -70,6 +73,9 @@ type Definition struct {
 	Held func(obj scheme.Object) bool
 	// Terminating marks an object whose deletion begins.
 	Terminating func(obj scheme.Object)
+	// DeletedWith are the kinds of which the object with the same namespace and name is deleted with
+	// an object, whoever created it.
+	DeletedWith []schema.GroupVersionKind
 	// ToStored and FromStored convert between the kind and the one that is stored in etcd; nil when
 	// they are the same. They do not change their argument.
 	ToStored, FromStored func(obj scheme.Object) scheme.Object

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -68,7 +70,7 @@ func (o *onlooker) see(step string) func(context.Context, *admission.Request) er
 func TestWhereAdmissionRuns(t *testing.T) {
 	t.Parallel()
 	o := &onlooker{}
-	w := newWorld(t, func(c *Config) { c.Admission = []admission.Plugin{o.plugin()} })
+	w := newWorld(t, func(c *registrytest.Config) { c.Admission = []admission.Plugin{o.plugin()} })
 	pods, deployments := resource[*corev1.Pod](w), resource[*appsv1.Deployment](w)
 	pod := func(name string) *corev1.Pod {
 		p := newPod(name)
@@ -111,10 +113,10 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			}
 			return nil
 		}, []string{"mutate create pods p new=Pod"}},
-		{"update", func() error { _, err := pods.Update(ctx, "default", "p", label, UpdateOptions{}); return err },
+		{"update", func() error { _, err := pods.Update(ctx, "default", "p", label, registry.UpdateOptions{}); return err },
 			[]string{"mutate update pods p new=Pod with uid old=Pod", "validate update pods p new=Pod with uid old=Pod"}},
 		{"update of the status, dry", func() error {
-			_, err := pods.Update(ctx, "default", "p", label, UpdateOptions{Subresource: "status", DryRun: true})
+			_, err := pods.Update(ctx, "default", "p", label, registry.UpdateOptions{Subresource: "status", DryRun: true})
 			return err
 		}, []string{"mutate update pods/status p new=Pod with uid old=Pod dry", "validate update pods/status p new=Pod with uid old=Pod dry"}},
 		{"bind", func() error {
@@ -149,11 +151,11 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			_, err := deployments.UpdateScale(ctx, "default", "d", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 				s.Spec.Replicas = 3
 				return s, nil
-			}, UpdateOptions{})
+			}, registry.UpdateOptions{})
 			return err
 		}, []string{"mutate update deployments/scale d new=Deployment with uid old=Deployment", "validate update deployments/scale d new=Deployment with uid old=Deployment"}},
 		{"review", func() error {
-			return w.Admit(ctx, scheme.For[*authorizationv1.SelfSubjectAccessReview](w.table), "", &authorizationv1.SelfSubjectAccessReview{}, false)
+			return w.Admit(ctx, scheme.For[*authorizationv1.SelfSubjectAccessReview](w.Table), "", &authorizationv1.SelfSubjectAccessReview{}, false)
 		}, []string{"mutate create selfsubjectaccessreviews new=SelfSubjectAccessReview", "validate create selfsubjectaccessreviews new=SelfSubjectAccessReview"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -182,9 +184,9 @@ func TestARefusedWriteIsNotCharged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	limit(w, "default", "q", amounts("pods", "5", "services", "5", "services.nodeports", "5"))
-	kind := scheme.For[*corev1.ResourceQuota](w.table)
+	kind := scheme.For[*corev1.ResourceQuota](w.Table)
 	eventually(t, "the quota is known", func() bool {
-		obj, ok := w.config.Feeds.Of(kind).Cached("default", "q")
+		obj, ok := w.Feeds.Of(kind).Cached("default", "q")
 		return ok && len(obj.(*corev1.ResourceQuota).Status.Used) > 0
 	})
 	// The Service "kubernetes" existed before the quota.
@@ -246,7 +248,7 @@ func TestSystemPriorityClassesExist(t *testing.T) {
 	w := newWorld(t)
 	classes := priority.SystemClasses()
 	for _, class := range classes {
-		obj, err := w.Resource(w.table.KindOf(class)).Get(t.Context(), "", class.Name)
+		obj, err := w.Resource(w.Table.KindOf(class)).Get(t.Context(), "", class.Name)
 		if err != nil {
 			t.Error(err)
 		} else if got := obj.(*schedulingv1.PriorityClass); got.Value != class.Value {
@@ -278,13 +280,13 @@ func TestLiveListHasWhatTheCacheLacks(t *testing.T) {
 		return gated{stream, gate}, err
 	}
 	s, err := store.Open(t.Context(), store.Config{
-		Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table,
+		Servers: w.Etcd.Endpoints(), Prefix: "/registry", Table: w.Table,
 		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(late)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	feeds := feed.New(feed.Config{Store: s, Table: w.table})
+	feeds := feed.New(feed.Config{Store: s, Table: w.Table})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- feeds.Run(ctx) }()
@@ -300,17 +302,17 @@ func TestLiveListHasWhatTheCacheLacks(t *testing.T) {
 	if err := feeds.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.config.Feeds = feeds
+	w.Follow(feeds)
 	gate.Lock()
 	defer gate.Unlock()
 
-	kind := scheme.For[*corev1.ConfigMap](w.table)
+	kind := scheme.For[*corev1.ConfigMap](w.Table)
 	create(w, "kube-system", newConfigMap("elsewhere"))
 	create(w, "default", newConfigMap("book"))
-	if found, err := (lookup{w.Registry}).List(t.Context(), kind, "default"); err != nil || len(found) > 0 {
+	if found, err := w.Lookup().List(t.Context(), kind, "default"); err != nil || len(found) > 0 {
 		t.Fatalf("the cache already has %v, %v", found, err)
 	}
-	found, err := lookup{w.Registry}.LiveList(t.Context(), kind, "default")
+	found, err := w.Lookup().LiveList(t.Context(), kind, "default")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // FuzzApply applies random input to objects of several kinds: an apply never panics, fails only
@@ -31,13 +32,13 @@ func FuzzApply(f *testing.F) {
 	}
 	w := newWorld(f)
 	objects := fuzzed(w)
-	patcher, err := patch.New(w.table)
+	patcher, err := patch.New(w.Table)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte, status bool) {
 		before := objects[int(which)%len(objects)]
-		kind := w.table.KindOf(before)
+		kind := w.Table.KindOf(before)
 		parsed, err := patcher.Parse(kind, "application/apply-patch+yaml", body, "Ignore")
 		var answer apierrors.APIStatus
 		if err != nil {
@@ -46,7 +47,7 @@ func FuzzApply(f *testing.F) {
 			}
 			return
 		}
-		opts := UpdateOptions{FieldManager: "fuzz", Force: true, DryRun: true}
+		opts := registry.UpdateOptions{FieldManager: "fuzz", Force: true, DryRun: true}
 		if status {
 			opts.Subresource = "status"
 		}

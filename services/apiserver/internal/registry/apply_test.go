@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"errors"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // wanted parses the configuration of an apply.
@@ -30,13 +31,13 @@ func wanted(t testing.TB, text string) *unstructured.Unstructured {
 }
 
 // apply applies to an object in the namespace default.
-func apply[T scheme.Object](w *world, writer, name, text string, change ...func(*UpdateOptions)) (T, error) {
-	w.t.Helper()
-	opts := UpdateOptions{FieldManager: writer}
+func apply[T scheme.Object](w *world, writer, name, text string, change ...func(*registry.UpdateOptions)) (T, error) {
+	w.T.Helper()
+	opts := registry.UpdateOptions{FieldManager: writer}
 	for _, c := range change {
 		c(&opts)
 	}
-	obj, err := resource[T](w).Apply(w.t.Context(), "default", name, wanted(w.t, text), nil, opts)
+	obj, err := resource[T](w).Apply(w.T.Context(), "default", name, wanted(w.T, text), nil, opts)
 	if err != nil {
 		var none T
 		return none, err
@@ -44,8 +45,8 @@ func apply[T scheme.Object](w *world, writer, name, text string, change ...func(
 	return obj.(T), nil
 }
 
-func forced(opts *UpdateOptions)   { opts.Force = true }
-func toStatus(opts *UpdateOptions) { opts.Subresource = "status" }
+func forced(opts *registry.UpdateOptions)   { opts.Force = true }
+func toStatus(opts *registry.UpdateOptions) { opts.Subresource = "status" }
 
 // owners returns the owners of fields, one entry each: "writer operation [subresource] fields".
 func owners(obj scheme.Object) []string {
@@ -127,7 +128,7 @@ func TestApply(t *testing.T) {
 		object := fmt.Sprintf("map-%d", number)
 		t.Run(name, func(t *testing.T) {
 			for i, s := range steps {
-				got, err := apply[*corev1.ConfigMap](w, s.writer, object, strings.ReplaceAll(s.body, "NAME", object), func(o *UpdateOptions) { o.Force = s.force })
+				got, err := apply[*corev1.ConfigMap](w, s.writer, object, strings.ReplaceAll(s.body, "NAME", object), func(o *registry.UpdateOptions) { o.Force = s.force })
 				if s.says != "" {
 					checkConflict(t, err, s.says, s.conflicts)
 					continue
@@ -262,7 +263,7 @@ func TestApplyIsRefused(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := apply[*corev1.ConfigMap](w, "me", c.name, c.body, func(o *UpdateOptions) { o.Subresource = c.subresource })
+			_, err := apply[*corev1.ConfigMap](w, "me", c.name, c.body, func(o *registry.UpdateOptions) { o.Subresource = c.subresource })
 			var answer apierrors.APIStatus
 			if !errors.As(err, &answer) || answer.Status().Code != c.code || !strings.Contains(answer.Status().Message, c.says) {
 				t.Errorf("applied with %v, want %d %s", err, c.code, c.says)
@@ -291,14 +292,14 @@ func TestApplyingTheSameWritesNothing(t *testing.T) {
 		t.Errorf("applied again to version %s of %s: %v", again.ResourceVersion, first.ResourceVersion, err)
 	}
 	made := false
-	dry, err := apply[*appsv1.Deployment](w, "me", "web", text+"      - {name: d, image: v}\n", func(o *UpdateOptions) { o.DryRun, o.Created = true, &made })
+	dry, err := apply[*appsv1.Deployment](w, "me", "web", text+"      - {name: d, image: v}\n", func(o *registry.UpdateOptions) { o.DryRun, o.Created = true, &made })
 	if err != nil || len(dry.Spec.Template.Spec.Containers) != 2 || made {
 		t.Errorf("a dry run made %+v: %v", dry, err)
 	}
 	if now := get[*appsv1.Deployment](w, "default", "web"); now.ResourceVersion != first.ResourceVersion {
 		t.Error("a dry run was written")
 	}
-	dry, err = apply[*appsv1.Deployment](w, "me", "other", strings.ReplaceAll(text, "name: web", "name: other"), func(o *UpdateOptions) { o.DryRun, o.Created = true, &made })
+	dry, err = apply[*appsv1.Deployment](w, "me", "other", strings.ReplaceAll(text, "name: web", "name: other"), func(o *registry.UpdateOptions) { o.DryRun, o.Created = true, &made })
 	if err != nil || dry.UID == "" || !made {
 		t.Errorf("a dry run that creates made %+v: %v", dry, err)
 	}

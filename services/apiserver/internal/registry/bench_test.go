@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // BenchmarkWrites writes pods with and without a record of field owners; the reported bytes are the
@@ -16,12 +17,12 @@ func BenchmarkWrites(b *testing.B) {
 	w := newWorld(b)
 	pods := resource[*corev1.Pod](w)
 	number := 0
-	for name, how := range map[string]record{"recorded": recordWriter, "unrecorded": recordNobody} {
+	for name, how := range map[string]registry.Record{"recorded": registry.RecordWriter, "unrecorded": registry.RecordNobody} {
 		b.Run("create/"+name, func(b *testing.B) {
 			var size int
 			for b.Loop() {
 				number++
-				created, err := pods.create(b.Context(), "default", newPod(fmt.Sprintf("p%d", number)), metav1.CreateOptions{FieldManager: "controller"}, how)
+				created, err := pods.CreateRecording(b.Context(), "default", newPod(fmt.Sprintf("p%d", number)), metav1.CreateOptions{FieldManager: "controller"}, how)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -32,7 +33,7 @@ func BenchmarkWrites(b *testing.B) {
 		b.Run("status/"+name, func(b *testing.B) {
 			number++
 			object := fmt.Sprintf("p%d", number)
-			if _, err := pods.create(b.Context(), "default", newPod(object), metav1.CreateOptions{FieldManager: "controller"}, how); err != nil {
+			if _, err := pods.CreateRecording(b.Context(), "default", newPod(object), metav1.CreateOptions{FieldManager: "controller"}, how); err != nil {
 				b.Fatal(err)
 			}
 			var size int
@@ -43,7 +44,7 @@ func BenchmarkWrites(b *testing.B) {
 					pod.Status.Phase, pod.Status.Message = corev1.PodRunning, fmt.Sprint(number)
 					pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 					return pod, nil
-				}, UpdateOptions{Subresource: "status", FieldManager: "kubelet", record: how})
+				}, registry.UpdateOptions{Subresource: "status", FieldManager: "kubelet"}.Recording(how))
 				if err != nil {
 					b.Fatal(err)
 				}

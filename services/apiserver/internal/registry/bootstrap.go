@@ -13,7 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -107,7 +107,7 @@ func (r *Registry) ensureService(ctx context.Context, service *corev1.Service) e
 		case <-ticker.C:
 		}
 	}
-	if err := r.services.Forget(ctx, r.config.firstAddress(), types.NamespacedName{Namespace: service.Namespace, Name: service.Name}); err != nil {
+	if err := r.config.Services.Forget(ctx, r.config.firstAddress(), types.NamespacedName{Namespace: service.Namespace, Name: service.Name}); err != nil {
 		return err
 	}
 	return r.ensure(ctx, service)
@@ -141,7 +141,7 @@ func (r *Registry) ensure(ctx context.Context, obj scheme.Object) error {
 
 // repair compares what is recorded as taken with what services hold.
 func (r *Registry) repair(ctx context.Context, leaked allocate.Leaked) error {
-	return r.services.Repair(ctx, leaked, func(ctx context.Context) ([]*corev1.Service, error) {
+	return r.config.Services.Repair(ctx, leaked, func(ctx context.Context) ([]*corev1.Service, error) {
 		page, err := r.config.Store.List(ctx, scheme.For[*corev1.Service](r.table), store.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("listing services: %w", err)

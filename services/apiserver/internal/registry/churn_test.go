@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"fmt"
@@ -14,32 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
-// more creates further registries on the same etcd, each with its own connection, like further
+// more returns w and n further registries on the same etcd, each with its own connection, like further
 // apiservers.
-func more(t *testing.T, w *world, n int) []*Registry {
-	t.Helper()
-	all := []*Registry{w.Registry}
+func more(w *world, n int) []*world {
+	all := []*world{w}
 	for range n {
-		s, err := store.Open(t.Context(), store.Config{Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Errorf("closing a store: %v", err)
-			}
-		})
-		config := w.config
-		config.Store = s
-		r, err := New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
+		all = append(all, w.Another(func(c *registrytest.Config) { c.Feeds = w.Feeds }))
 	}
 	return all
 }
@@ -47,7 +32,7 @@ func more(t *testing.T, w *world, n int) []*Registry {
 // churner creates, changes and deletes services at random.
 type churner struct {
 	*rand.Rand
-	services *Resource
+	services *registry.Resource
 	names    int
 }
 
@@ -105,7 +90,7 @@ func (c *churner) step(t *testing.T) error {
 			}
 			c.spec(&s.Spec)
 			return s, nil
-		}, UpdateOptions{})
+		}, registry.UpdateOptions{})
 		if apierrors.IsInvalid(err) && !fullness(err) {
 			err = nil // A service of that type cannot have this change.
 		}
@@ -127,7 +112,7 @@ func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32]
 	}
 	ips, nodePorts = map[string][]string{}, map[int32][]string{}
 	for _, s := range list.(*corev1.ServiceList).Items {
-		if s.Name != apiService {
+		if s.Name != "kubernetes" {
 			names = append(names, s.Name)
 		}
 		for _, ip := range s.Spec.ClusterIPs {
@@ -151,14 +136,14 @@ func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32]
 // gone.
 func TestServicesNeverShare(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) {
+	w := newWorld(t, func(c *registrytest.Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27"), netip.MustParsePrefix("fd00:7::/124")}
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
 	var wg sync.WaitGroup
-	for i, r := range more(t, w, 3) {
+	for i, r := range more(w, 3) {
 		for worker := range 2 {
-			c := &churner{Rand: rand.New(rand.NewSource(int64(10*i + worker))), services: r.Resource(scheme.For[*corev1.Service](w.table)), names: 40}
+			c := &churner{Rand: rand.New(rand.NewSource(int64(10*i + worker))), services: r.Resource(scheme.For[*corev1.Service](w.Table)), names: 40}
 			wg.Go(func() {
 				for range 50 {
 					if err := c.step(t); err != nil {
@@ -188,7 +173,7 @@ func TestServicesNeverShare(t *testing.T) {
 	if got := recorded(t, w); !slices.Equal(got, want) {
 		t.Errorf("the addresses recorded are %v, services have %v", got, want)
 	}
-	used, err := ports(t, w).Used(t.Context())
+	used, err := w.Ports().Used(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,10 +196,10 @@ func TestServicesNeverShare(t *testing.T) {
 	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
 		t.Errorf("when all are gone %v are recorded", got)
 	}
-	if used, err := ports(t, w).Used(t.Context()); err != nil || len(used) > 0 {
+	if used, err := w.Ports().Used(t.Context()); err != nil || len(used) > 0 {
 		t.Errorf("when all are gone ports %v are recorded: %v", used, err)
 	}
-	if err := w.repair(t.Context(), allocate.Leaked{}); err != nil {
+	if err := w.Repair(t.Context(), allocate.Leaked{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
@@ -226,16 +211,16 @@ func TestServicesNeverShare(t *testing.T) {
 // addresses.
 func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) {
+	w := newWorld(t, func(c *registrytest.Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/26")} // 62 addresses, one of them the kubernetes Service's
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
-	registries := more(t, w, 2)
+	registries := more(w, 2)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	full := 0
 	for i := range 80 {
-		services := registries[i%len(registries)].Resource(scheme.For[*corev1.Service](w.table))
+		services := registries[i%len(registries)].Resource(scheme.For[*corev1.Service](w.Table))
 		wg.Go(func() {
 			_, err := services.Create(t.Context(), "default", newService(fmt.Sprintf("s%d", i)), metav1.CreateOptions{})
 			if err == nil {
@@ -301,7 +286,7 @@ func TestPortsOfServices(t *testing.T) {
 		t.Errorf("the load balancer's address is %+v", got)
 	}
 	// A dry run reports what would be refused, and allocates nothing.
-	before, err := ports(t, w).Used(t.Context())
+	before, err := w.Ports().Used(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +308,7 @@ func TestPortsOfServices(t *testing.T) {
 	}), metav1.CreateOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed to allocate requested HealthCheck NodePort 30005: provided port is already allocated") {
 		t.Errorf("a taken port for health checks: %v", err)
 	}
-	after, err := ports(t, w).Used(t.Context())
+	after, err := w.Ports().Used(t.Context())
 	if err != nil || !slices.Equal(before, after) {
 		t.Errorf("the ports in use were %v, now %v: %v", before, after, err)
 	}
@@ -337,7 +322,7 @@ func TestPortsOfServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if used, err := ports(t, w).Used(t.Context()); err != nil || len(used) > 0 {
+	if used, err := w.Ports().Used(t.Context()); err != nil || len(used) > 0 {
 		t.Errorf("when all are gone ports %v are recorded: %v", used, err)
 	}
 }

@@ -107,7 +107,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
 	for attempt := 1; ; attempt++ {
 		named := obj
-		if prefix != "" { // A failed attempt must not leave an allocated address in obj.
+		if prefix != "" { // A failed attempt must not leave in obj what it reserved.
 			var err error
 			if named, err = deepCopy(obj); err != nil {
 				return nil, apierrors.NewInternalError(err)
@@ -130,13 +130,13 @@ func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj
 	}
 }
 
-// write stores a complete new object with the addresses and ports that the kind needs.
+// write stores a complete new object with what its kind reserves for it.
 func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Object, dryRun bool) (scheme.Object, error) {
-	stored := r.storable(obj)
-	given, err := r.registry.services.Allocate(ctx, stored, nil, dryRun)
+	giveBack, err := r.reserve(ctx, obj, nil, dryRun)
 	if err != nil {
 		return nil, err
 	}
+	stored := r.storable(obj)
 	if dryRun {
 		_, err := r.store.Get(ctx, r.stored, namespace, obj.GetName())
 		switch {
@@ -150,7 +150,7 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 	created, err := r.store.Create(ctx, r.stored, stored)
 	if err != nil {
 		if refused(err) {
-			given.GiveBack(ctx)
+			giveBack(ctx)
 		}
 		return nil, r.explainExisting(ctx, namespace, obj.GetName(), r.rename(err))
 	}

@@ -254,8 +254,8 @@ func (r *Resource) remove(ctx context.Context, namespace, name string, seen sche
 	if err != nil {
 		return nil, err
 	}
-	r.registry.services.Release(ctx, gone, nil)
-	r.registry.forgetEndpoints(ctx, gone)
+	r.release(ctx, gone, nil)
+	r.deleteCompanions(ctx, gone)
 	return gone, nil
 }
 

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 func TestEndpointsGoWithTheirService(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, dualConfig)
-	left := func() int { return len(w.etcd.Values(t, "/registry/services/endpoints/default/")) }
+	left := func() int { return len(w.Etcd.Values(t, "/registry/services/endpoints/default/")) }
 	for _, name := range []string{"a", "b", "other"} {
 		create(w, "default", &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"encoding/json"
@@ -55,17 +55,17 @@ func immutable() map[string][]string {
 // change.
 func FuzzEveryPatch(f *testing.F) {
 	w := newWorld(f)
-	set, err := samples.New(w.table)
+	set, err := samples.New(w.Table)
 	if err != nil {
 		f.Fatal(err)
 	}
-	patcher, err := patch.New(w.table)
+	patcher, err := patch.New(w.Table)
 	if err != nil {
 		f.Fatal(err)
 	}
 	fixed := immutable()
 	var objects []scheme.Object
-	for _, kind := range w.table.Kinds() {
+	for _, kind := range w.Table.Kinds() {
 		if kind.Virtual {
 			continue
 		}
@@ -86,20 +86,20 @@ func FuzzEveryPatch(f *testing.F) {
 		}
 		objects = append(objects, created)
 	}
-	pods := scheme.For[*corev1.Pod](w.table)
+	pods := scheme.For[*corev1.Pod](w.Table)
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
 		parsed, err := patcher.Parse(pods, patch.Types(pods)[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}
 		object := objects[int(which)%len(objects)]
-		before, after, subresource := w.patched(t, object, status, parsed, body)
+		before, after, subresource := patched(t, w, object, status, parsed, body)
 		if after == nil {
 			return
 		}
-		kind := w.table.KindOf(object)
+		kind := w.Table.KindOf(object)
 		checkKept(t, body, before, after)
-		if w.config.Catalog.Of(kind).Level != kinds.Full {
+		if w.Catalog.Of(kind).Level != kinds.Full {
 			return
 		}
 		was, is := fieldsOf(t, before), fieldsOf(t, after)

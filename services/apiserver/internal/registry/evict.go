@@ -15,7 +15,6 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/disruption"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -43,9 +42,7 @@ func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *
 		return err
 	}
 	// The rest is done by the eviction itself, for which the client needs no further rights.
-	bare := *r
-	bare.admission = &admission.Chain{}
-	e := &evicting{pods: &bare, namespace: namespace, name: name, opts: del}
+	e := &evicting{pods: r.WithoutAdmission(), namespace: namespace, name: name, opts: del}
 	e.pinned = del.Preconditions != nil && del.Preconditions.ResourceVersion != nil
 	for range evictAttempts {
 		err = e.try(ctx)

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"errors"
@@ -17,11 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // runningPod creates a pod labelled app=web that runs on a node, ready or not.
 func runningPod(w *world, name string, ready corev1.ConditionStatus) *corev1.Pod {
-	w.t.Helper()
+	w.T.Helper()
 	pod := newPod(name)
 	pod.Labels = map[string]string{"app": "web"}
 	pod.Spec.NodeName = "n1"
@@ -34,17 +35,17 @@ func runningPod(w *world, name string, ready corev1.ConditionStatus) *corev1.Pod
 
 // setStatus changes the status of an object in the namespace default.
 func setStatus[T scheme.Object](w *world, name string, change func(T)) T {
-	w.t.Helper()
+	w.T.Helper()
 	updated, err := update(w, "default", name, "status", change)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return updated
 }
 
 // newBudget creates a budget for the pods app=web with this status.
 func newBudget(w *world, name string, status policyv1.PodDisruptionBudgetStatus, change ...func(*policyv1.PodDisruptionBudgetSpec)) {
-	w.t.Helper()
+	w.T.Helper()
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	for _, c := range change {
@@ -55,7 +56,7 @@ func newBudget(w *world, name string, status policyv1.PodDisruptionBudgetStatus,
 }
 
 func evict(w *world, name string, opts *metav1.DeleteOptions) error {
-	return resource[*corev1.Pod](w).Evict(w.t.Context(), "default", name,
+	return resource[*corev1.Pod](w).Evict(w.T.Context(), "default", name,
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}, DeleteOptions: opts}, metav1.CreateOptions{})
 }
 
@@ -143,7 +144,7 @@ func TestEviction(t *testing.T) {
 			}
 			defer func() {
 				none := int64(0)
-				for _, r := range []*Resource{pods, budgets} {
+				for _, r := range []*registry.Resource{pods, budgets} {
 					if _, err := r.DeleteCollection(t.Context(), "default", metav1.DeleteOptions{GracePeriodSeconds: &none}, metav1.ListOptions{}); err != nil {
 						t.Error(err)
 					}
@@ -281,7 +282,7 @@ func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 				b := current.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 				metav1.SetMetaDataAnnotation(&b.ObjectMeta, fmt.Sprintf("a%d", i), "x")
 				return b, nil
-			}, UpdateOptions{})
+			}, registry.UpdateOptions{})
 			if err != nil {
 				t.Error(err)
 			}

@@ -1,8 +1,7 @@
-package registry
+package registry_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +22,8 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -72,31 +72,9 @@ func (th *thief) end() (seen int, fenced []bool) {
 
 // watched returns another registry on w's etcd, whose transactions a thief observes.
 func watched(w *world, th *thief) *world {
-	s, err := store.Open(w.t.Context(), store.Config{
-		Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table,
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(th.intercept)},
+	return w.Another(func(c *registrytest.Config) {
+		c.Dial = []grpc.DialOption{grpc.WithChainUnaryInterceptor(th.intercept)}
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	feeds := feed.New(feed.Config{Store: s, Table: w.table})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- feeds.Run(ctx) }()
-	w.t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-ended, s.Close()); err != nil {
-			w.t.Errorf("ending: %v", err)
-		}
-	})
-	if err := feeds.Ready(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
-	r, err := New(Config{Catalog: catalogOf(w.t, w.table), Store: s, Feeds: feeds})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return &world{Registry: r, t: w.t, table: w.table, etcd: w.etcd}
 }
 
 // operation is one request that writes; prepare creates what it needs, by name.
@@ -108,14 +86,14 @@ type operation struct {
 func operations() map[string]operation {
 	nothing := func(*world, string) {}
 	pod := func(w *world, name string) { create(w, "default", newPod(name)) }
-	change := func(ctx context.Context, r *Resource, name, subresource string, how func(scheme.Object)) error {
+	change := func(ctx context.Context, r *registry.Resource, name, subresource string, how func(scheme.Object)) error {
 		_, err := r.Update(ctx, "default", name, func(current scheme.Object) (scheme.Object, error) {
 			how(current)
 			return current, nil
-		}, UpdateOptions{Subresource: subresource})
+		}, registry.UpdateOptions{Subresource: subresource})
 		return err
 	}
-	remove := func(ctx context.Context, r *Resource, name string) error {
+	remove := func(ctx context.Context, r *registry.Resource, name string) error {
 		_, _, err := r.Delete(ctx, "default", name, metav1.DeleteOptions{})
 		return err
 	}
@@ -150,7 +128,7 @@ func operations() map[string]operation {
 			_, err := resource[*appsv1.Deployment](w).UpdateScale(ctx, "default", name, func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 				s.Spec.Replicas += 3
 				return s, nil
-			}, UpdateOptions{})
+			}, registry.UpdateOptions{})
 			return err
 		}},
 		"binding": {pod, func(ctx context.Context, w *world, name string) error {
@@ -172,8 +150,8 @@ func operations() map[string]operation {
 		"taking the last finalizer": {func(w *world, name string) {
 			m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.com/f"}}}
 			create(w, "default", m)
-			if err := remove(w.t.Context(), resource[*corev1.ConfigMap](w), name); err != nil {
-				w.t.Fatal(err)
+			if err := remove(w.T.Context(), resource[*corev1.ConfigMap](w), name); err != nil {
+				w.T.Fatal(err)
 			}
 		}, func(ctx context.Context, w *world, name string) error {
 			return change(ctx, resource[*corev1.ConfigMap](w), name, "", func(o scheme.Object) { o.SetFinalizers(nil) })
@@ -222,7 +200,7 @@ func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
 			name := fmt.Sprint("o", number)
 			op.prepare(w, name)
 			// Wait until both registries know all existing objects.
-			if err := hooked.config.Feeds.Of(scheme.For[*corev1.Pod](w.table)).WaitFor(t.Context(), must(w.config.Store.Revision(t.Context()))); err != nil {
+			if err := hooked.Feeds.Of(scheme.For[*corev1.Pod](w.Table)).WaitFor(t.Context(), must(w.Store.Revision(t.Context()))); err != nil {
 				t.Fatal(err)
 			}
 			before := get[*corev1.ResourceQuota](w, "default", "q").Status.Used
@@ -252,14 +230,14 @@ func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
 		}
 	}
 	held := 0
-	page, err := w.config.Store.List(t.Context(), scheme.For[*corev1.Service](w.table), store.ListOptions{})
+	page, err := w.Store.List(t.Context(), scheme.For[*corev1.Service](w.Table), store.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, obj := range page.Objects {
 		held += len(obj.(*corev1.Service).Spec.ClusterIPs)
 	}
-	if taken := len(w.etcd.Values(t, "/registry/ipaddresses/")); taken != held {
+	if taken := len(w.Etcd.Values(t, "/registry/ipaddresses/")); taken != held {
 		t.Errorf("%d addresses are taken, of which services have %d", taken, held)
 	}
 }

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // following is a running watch that sends its events to a channel.
@@ -16,7 +18,7 @@ type following struct {
 }
 
 // run runs an open watch until Stop.
-func run(t *testing.T, w *Watch) *following {
+func run(t *testing.T, w *registry.Watch) *following {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &following{results: make(chan watch.Event, 16), cancel: cancel, ended: make(chan struct{})}
@@ -42,7 +44,7 @@ type sink struct {
 	results chan<- watch.Event
 }
 
-func (s sink) Send(event Event) error {
+func (s sink) Send(event registry.Event) error {
 	select {
 	case s.results <- watch.Event{Type: event.Type, Object: event.Object()}:
 		return nil
@@ -53,7 +55,7 @@ func (s sink) Send(event Event) error {
 
 func (s sink) Flush() error { return nil }
 
-func follow(t *testing.T, r *Resource, namespace string, opts metav1.ListOptions) *following {
+func follow(t *testing.T, r *registry.Resource, namespace string, opts metav1.ListOptions) *following {
 	t.Helper()
 	w, err := r.Watch(t.Context(), namespace, opts)
 	if err != nil {

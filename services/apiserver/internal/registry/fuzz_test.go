@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"encoding/json"
@@ -9,11 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -53,17 +52,17 @@ func FuzzPatchedObject(f *testing.F) {
 	}
 	w := newWorld(f)
 	objects := fuzzed(w)
-	patcher, err := patch.New(w.table)
+	patcher, err := patch.New(w.Table)
 	if err != nil {
 		f.Fatal(err)
 	}
-	pods := scheme.For[*corev1.Pod](w.table)
+	pods := scheme.For[*corev1.Pod](w.Table)
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
 		parsed, err := patcher.Parse(pods, patch.Types(pods)[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}
-		before, after, _ := w.patched(t, objects[int(which)%len(objects)], status, parsed, body)
+		before, after, _ := patched(t, w, objects[int(which)%len(objects)], status, parsed, body)
 		if after != nil {
 			checkKept(t, body, before, after)
 		}
@@ -72,9 +71,9 @@ func FuzzPatchedObject(f *testing.F) {
 
 // patched returns an object before and after an attempted patch of it, or of its status. after is
 // nil if the patch was refused, which must be an API error and not an internal one.
-func (w *world) patched(t *testing.T, object scheme.Object, status bool, parsed *patch.Patch, body string) (before, after scheme.Object, subresource string) {
+func patched(t *testing.T, w *world, object scheme.Object, status bool, parsed *patch.Patch, body string) (before, after scheme.Object, subresource string) {
 	t.Helper()
-	kind := w.table.KindOf(object)
+	kind := w.Table.KindOf(object)
 	if status && kind.HasSubresource("status") {
 		subresource = "status"
 	}
@@ -85,7 +84,7 @@ func (w *world) patched(t *testing.T, object scheme.Object, status bool, parsed 
 			return nil, err
 		}
 		return patched.(scheme.Object), nil
-	}, UpdateOptions{Subresource: subresource, DryRun: true})
+	}, registry.UpdateOptions{Subresource: subresource, DryRun: true})
 	if err != nil {
 		var answer apierrors.APIStatus
 		if !errors.As(err, &answer) || answer.Status().Code >= 500 {
@@ -144,43 +143,4 @@ func checkKept(t *testing.T, body string, before, after scheme.Object) {
 		same("provider", was.Spec.ProviderID, is.Spec.ProviderID)
 		same("range of addresses", was.Spec.PodCIDR, is.Spec.PodCIDR)
 	}
-}
-
-// FuzzSelection parses selectors, and checks that the text of an accepted selector has the same
-// meaning when it is parsed again.
-func FuzzSelection(f *testing.F) {
-	for _, labels := range []string{"", "a=b", "a in (b,c),!d", "a notin (b)", "a>1", "a==b,", "a in (", "!", "a/b/c=d", "-=x"} {
-		for _, fields := range []string{"", "metadata.name=x", "spec.nodeName!=n,status.phase=Running", "a", `metadata.name=\`, `metadata.name=a\,b`} {
-			f.Add(labels, fields)
-		}
-	}
-	kind := scheme.For[*corev1.Pod](scheme.New())
-	r := &Resource{kind: kind, stored: kind, strategy: strategy.All()[kind.GroupVersionKind]}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", Labels: map[string]string{"a": "b", "d": "1"}},
-		Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
-	}
-	f.Fuzz(func(t *testing.T, labels, selector string) {
-		s, err := r.selection("default", metav1.ListOptions{LabelSelector: labels, FieldSelector: selector})
-		if err != nil {
-			if !apierrors.IsBadRequest(err) {
-				t.Errorf("%q, %q: %v", labels, selector, err)
-			}
-			return
-		}
-		again, err := r.selection("default", metav1.ListOptions{LabelSelector: s.labels.String(), FieldSelector: s.fields.String()})
-		if err != nil {
-			t.Fatalf("%q, %q is read as %q, %q, which cannot be read: %v", labels, selector, s.labels, s.fields, err)
-		}
-		if s.matches(pod) != again.matches(pod) {
-			t.Errorf("%q, %q selects otherwise than %q, %q", labels, selector, s.labels, s.fields)
-		}
-		// A narrower view must contain everything that is selected.
-		if s.matches(pod) && (s.view.Name != "" && s.view.Name != pod.Name || s.view.Scope != "" && s.view.Scope != kind.ScopeOf(pod)) {
-			t.Errorf("%q, %q selects %s, which is not in its view %+v", labels, selector, pod.Name, s.view)
-		}
-		if s.fields.Matches(fields.Set{}) && s.fields.Empty() != again.fields.Empty() {
-			t.Errorf("%q is read as %q", selector, s.fields)
-		}
-	})
 }

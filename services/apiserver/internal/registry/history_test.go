@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"strconv"
@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // TestHistoryOfReads checks that each kind of list and watch names its history, and that a watch
@@ -22,7 +23,7 @@ func TestHistoryOfReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := func(opts metav1.ListOptions) *Listing {
+	read := func(opts metav1.ListOptions) *registry.Listing {
 		t.Helper()
 		listing, err := configs.Read(t.Context(), "default", opts)
 		if err != nil {
@@ -34,7 +35,7 @@ func TestHistoryOfReads(t *testing.T) {
 		t.Helper()
 		first := read(metav1.ListOptions{Limit: 2})
 		at := strconv.FormatInt(first.Revision, 10)
-		for name, listing := range map[string]*Listing{
+		for name, listing := range map[string]*registry.Listing{
 			"now, the first page":         first,
 			"now, the second page":        read(metav1.ListOptions{Limit: 2, Continue: first.Continue}),
 			"whatever is cached":          read(metav1.ListOptions{ResourceVersion: "0"}),
@@ -61,7 +62,7 @@ func TestHistoryOfReads(t *testing.T) {
 			watch.Stop()
 		}
 	}
-	old, err := w.config.Store.History(t.Context())
+	old, err := w.Store.History(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,13 +72,13 @@ func TestHistoryOfReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer failed.Stop()
-	if failed.failed != nil && failed.History() != (fabric.History{}) {
+	if failed.Failure() != nil && failed.History() != (fabric.History{}) {
 		t.Errorf("a watch that only reports an error has the history %v", failed.History())
 	}
 
 	watching := follow(t, configs, "default", metav1.ListOptions{})
 	defer watching.Stop()
-	renewed, err := w.config.Store.RenewHistory(t.Context(), old)
+	renewed, err := w.Store.RenewHistory(t.Context(), old)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestHistoryOfReads(t *testing.T) {
 			t.Fatal("the watch continues in a history that is over")
 		}
 	}
-	for w.config.Feeds.Of(configs.stored).History() != renewed {
+	for w.Feeds.Of(configs.Kind()).History() != renewed {
 		select {
 		case <-timeout:
 			t.Fatal("the feed stays in a history that is over")

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"strings"
@@ -16,13 +16,14 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // TestReviewsHaveNoResource checks that virtual kinds have no resource in the registry.
 func TestReviewsHaveNoResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, kind := range w.table.Kinds() {
+	for _, kind := range w.Table.Kinds() {
 		if (w.Resource(kind) == nil) != (kind.Virtual && !kind.Observed) {
 			t.Errorf("the resource of %s is %v", kind.Kind, w.Resource(kind))
 		}
@@ -63,7 +64,7 @@ func TestPutsOfNewKinds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	put := func(obj scheme.Object, namespace, name string) error {
-		_, err := w.Resource(w.table.KindOf(obj)).Update(t.Context(), namespace, name, func(scheme.Object) (scheme.Object, error) { return obj, nil }, UpdateOptions{})
+		_, err := w.Resource(w.Table.KindOf(obj)).Update(t.Context(), namespace, name, func(scheme.Object) (scheme.Object, error) { return obj, nil }, registry.UpdateOptions{})
 		return err
 	}
 	meta := metav1.ObjectMeta{Name: "x"}
@@ -73,7 +74,7 @@ func TestPutsOfNewKinds(t *testing.T) {
 		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: role}, &corev1.LimitRange{ObjectMeta: meta},
 	} {
 		namespace := ""
-		if w.table.KindOf(obj).Namespaced {
+		if w.Table.KindOf(obj).Namespaced {
 			namespace = "default"
 		}
 		if err := put(obj, namespace, "x"); err != nil {

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"context"
@@ -17,28 +17,30 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 // createBy creates obj in the namespace default.
 func createBy[T scheme.Object](w *world, writer string, obj T) T {
-	w.t.Helper()
-	created, err := resource[T](w).Create(w.t.Context(), "default", obj, metav1.CreateOptions{FieldManager: writer})
+	w.T.Helper()
+	created, err := resource[T](w).Create(w.T.Context(), "default", obj, metav1.CreateOptions{FieldManager: writer})
 	if err != nil {
-		w.t.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
+		w.T.Fatalf("creating %T %s: %v", obj, obj.GetName(), err)
 	}
 	return created.(T)
 }
 
 // updateBy changes a copy of the current object.
 func updateBy[T scheme.Object](w *world, writer, name, subresource string, change func(T)) T {
-	w.t.Helper()
-	updated, err := resource[T](w).Update(w.t.Context(), "default", name, func(current scheme.Object) (scheme.Object, error) {
+	w.T.Helper()
+	updated, err := resource[T](w).Update(w.T.Context(), "default", name, func(current scheme.Object) (scheme.Object, error) {
 		obj := current.DeepCopyObject().(T)
 		change(obj)
 		return obj, nil
-	}, UpdateOptions{Subresource: subresource, FieldManager: writer})
+	}, registry.UpdateOptions{Subresource: subresource, FieldManager: writer})
 	if err != nil {
-		w.t.Fatalf("updating %s: %v", name, err)
+		w.T.Fatalf("updating %s: %v", name, err)
 	}
 	return updated.(T)
 }
@@ -167,12 +169,12 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 	}
 	deployments := resource[*appsv1.Deployment](w)
 	_, err := deployments.ApplyScale(t.Context(), "default", "web",
-		wanted(t, "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: web}\nspec: {replicas: 3}"), UpdateOptions{FieldManager: "scaler"})
+		wanted(t, "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: web}\nspec: {replicas: 3}"), registry.UpdateOptions{FieldManager: "scaler"})
 	checkConflict(t, err, `Apply failed with 1 conflict: conflict with "me": .spec.replicas`, []string{`.spec.replicas: conflict with "me"`})
 	scale, err := deployments.UpdateScale(t.Context(), "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		s.Spec.Replicas = 3
 		return s, nil
-	}, UpdateOptions{FieldManager: "scaler"})
+	}, registry.UpdateOptions{FieldManager: "scaler"})
 	if err != nil || scale.Spec.Replicas != 3 || scale.ManagedFields != nil {
 		t.Fatalf("scaled to %+v: %v", scale, err)
 	}
@@ -191,7 +193,7 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 		t.Fatalf("applied without replicas: %v, %q", err, owners(got))
 	}
 	scale, err = deployments.ApplyScale(t.Context(), "default", "web",
-		wanted(t, "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: web}\nspec: {replicas: 4}"), UpdateOptions{FieldManager: "hand", Force: true})
+		wanted(t, "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: web}\nspec: {replicas: 4}"), registry.UpdateOptions{FieldManager: "hand", Force: true})
 	if err != nil || scale.Spec.Replicas != 4 {
 		t.Fatalf("applied %+v: %v", scale, err)
 	}
@@ -280,7 +282,7 @@ func TestBindingsHaveNoOwner(t *testing.T) {
 func TestAdmissionCannotBreakTheRecord(t *testing.T) {
 	t.Parallel()
 	var broken bool
-	w := newWorld(t, func(c *Config) {
+	w := newWorld(t, func(c *registrytest.Config) {
 		c.Admission = []admission.Plugin{{Name: "Breaker", Mutate: func(_ context.Context, req *admission.Request) error {
 			if req.Object.GetLabels()["break"] == "" {
 				return nil

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -69,11 +70,11 @@ func TestNoPatchChangesSystemFields(t *testing.T) {
 		var kind *scheme.Kind
 		switch rapid.IntRange(0, 2).Draw(rt, "kind") {
 		case 0:
-			kind = scheme.For[*corev1.Pod](w.table)
+			kind = scheme.For[*corev1.Pod](w.Table)
 		case 1:
-			kind = scheme.For[*appsv1.Deployment](w.table)
+			kind = scheme.For[*appsv1.Deployment](w.Table)
 		default:
-			kind = scheme.For[*corev1.Service](w.table)
+			kind = scheme.For[*corev1.Service](w.Table)
 		}
 		subresource := rapid.SampledFrom([]string{"", "status"}).Draw(rt, "subresource")
 		patch := drawPatch(rt)
@@ -95,7 +96,7 @@ func TestNoPatchChangesSystemFields(t *testing.T) {
 				return nil, apierrors.NewBadRequest(err.Error())
 			}
 			return obj, nil
-		}, UpdateOptions{Subresource: subresource})
+		}, registry.UpdateOptions{Subresource: subresource})
 		if err != nil && apierrors.ReasonForError(err) == "" {
 			rt.Fatalf("%s returns an error that is not an API error: %v", patch, err)
 		}

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"context"
@@ -186,7 +186,7 @@ func TestPodUpdateMayChangeLittle(t *testing.T) {
 func TestPodThatAnotherRemovesFirst(t *testing.T) {
 	t.Parallel()
 	for name, between := range map[string]func(w *world, pod *corev1.Pod){
-		"removed": func(w *world, pod *corev1.Pod) { w.etcd.DeletePrefix(t, "/registry/pods/default/"+pod.Name) },
+		"removed": func(w *world, pod *corev1.Pod) { w.Etcd.DeletePrefix(t, "/registry/pods/default/"+pod.Name) },
 		"changed, then removed": func(w *world, pod *corev1.Pod) {
 			if _, err := update(w, "default", pod.Name, "status", func(p *corev1.Pod) { p.Status.Message = "changed" }); err != nil {
 				t.Error(err)
@@ -205,21 +205,20 @@ func TestPodThatAnotherRemovesFirst(t *testing.T) {
 					if removals++; removals == 1 {
 						between(w, pod)
 					} else {
-						w.etcd.DeletePrefix(t, "/registry/pods/default/p")
+						w.Etcd.DeletePrefix(t, "/registry/pods/default/p")
 					}
 				}
 				return invoke(ctx, method, req, reply, cc, opts...)
 			}
 			s, err := store.Open(t.Context(), store.Config{
-				Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table,
+				Servers: w.Etcd.Endpoints(), Prefix: "/registry", Table: w.Table,
 				DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(meddling)},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = s.Close() })
-			pods := *resource[*corev1.Pod](w)
-			pods.store = s
+			pods := resource[*corev1.Pod](w).On(s)
 			obj, gone, err := pods.Delete(t.Context(), "default", "p", metav1.DeleteOptions{})
 			if err != nil || !gone || obj.GetUID() != pod.UID {
 				t.Errorf("deleting gave %v, gone %v, error %v", obj, gone, err)

@@ -1,8 +1,7 @@
-package registry
+package registry_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/quota"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -34,7 +32,7 @@ func amounts(list ...string) corev1.ResourceList {
 
 // limit creates a quota that its controller has seen, with nothing used.
 func limit(w *world, namespace, name string, hard corev1.ResourceList) {
-	w.t.Helper()
+	w.T.Helper()
 	create(w, namespace, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: hard}})
 	_, err := update(w, namespace, name, "status", func(q *corev1.ResourceQuota) {
 		q.Status.Hard, q.Status.Used = hard, corev1.ResourceList{}
@@ -43,35 +41,8 @@ func limit(w *world, namespace, name string, hard corev1.ResourceList) {
 		}
 	})
 	if err != nil {
-		w.t.Fatalf("setting the status of quota %s: %v", name, err)
+		w.T.Fatalf("setting the status of quota %s: %v", name, err)
 	}
-}
-
-// another returns a further registry on w's etcd, like a second apiserver.
-func another(w *world) *world {
-	w.t.Helper()
-	s, err := store.Open(w.t.Context(), store.Config{Servers: w.etcd.Endpoints(), Prefix: "/registry", Table: w.table})
-	if err != nil {
-		w.t.Fatalf("opening the store: %v", err)
-	}
-	feeds := feed.New(feed.Config{Store: s, Table: w.table})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- feeds.Run(ctx) }()
-	w.t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-ended, s.Close()); err != nil {
-			w.t.Errorf("ending: %v", err)
-		}
-	})
-	if err := feeds.Ready(w.t.Context()); err != nil {
-		w.t.Fatalf("waiting for the feeds: %v", err)
-	}
-	r, err := New(Config{Catalog: catalogOf(w.t, w.table), Store: s, Feeds: feeds})
-	if err != nil {
-		w.t.Fatalf("making the registry: %v", err)
-	}
-	return &world{Registry: r, t: w.t, table: w.table, etcd: w.etcd}
 }
 
 // eventually polls until done.
@@ -94,15 +65,15 @@ func account(w *world, namespace string) {
 
 // tally returns what the objects of a namespace use, as the controller would count it.
 func tally(w *world, q *corev1.ResourceQuota) corev1.ResourceList {
-	w.t.Helper()
+	w.T.Helper()
 	sum := corev1.ResourceList{}
-	for _, kind := range w.table.Kinds() {
+	for _, kind := range w.Table.Kinds() {
 		if len(quota.Covered(kind, q.Status.Hard)) == 0 {
 			continue
 		}
-		page, err := w.config.Store.List(w.t.Context(), kind, store.ListOptions{Namespace: q.Namespace})
+		page, err := w.Store.List(w.T.Context(), kind, store.ListOptions{Namespace: q.Namespace})
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		for _, obj := range page.Objects {
 			if !quota.Matches(q, kind, obj) {
@@ -149,9 +120,9 @@ func random(i int) scheme.Object {
 func TestQuotasAreNeverPassed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	worlds := []*world{w, another(w), another(w)}
+	worlds := []*world{w, w.Another(), w.Another()}
 	namespaces := []string{"a", "b", "c"}
-	kind := scheme.For[*corev1.ResourceQuota](w.table)
+	kind := scheme.For[*corev1.ResourceQuota](w.Table)
 	for i, namespace := range namespaces {
 		account(w, namespace)
 		if i == 0 {
@@ -165,22 +136,22 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 	for _, other := range worlds {
 		eventually(t, "all apiservers know the quotas", func() bool {
 			found := 0
-			for _, obj := range other.config.Feeds.Of(kind).CachedIn(fabric.View{}) {
+			for _, obj := range other.Feeds.Of(kind).CachedIn(fabric.View{}) {
 				if q, ok := obj.(*corev1.ResourceQuota); ok && len(q.Status.Used) > 0 {
 					found++
 				}
 			}
-			accounts := other.config.Feeds.Of(scheme.For[*corev1.ServiceAccount](w.table)).CachedIn(fabric.View{})
+			accounts := other.Feeds.Of(scheme.For[*corev1.ServiceAccount](w.Table)).CachedIn(fabric.View{})
 			return found == 7 && len(accounts) == 4
 		})
 	}
-	start, err := w.config.Store.Revision(t.Context())
+	start, err := w.Store.Revision(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	watching, stop := context.WithCancel(t.Context())
 	defer stop()
-	watcher, err := w.config.Feeds.Of(kind).Watch(watching, fabric.View{}, start)
+	watcher, err := w.Feeds.Of(kind).Watch(watching, fabric.View{}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +174,7 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 				if i%20 == 0 {
 					opts.DryRun = []string{metav1.DryRunAll} // A dry run must charge nothing.
 				}
-				_, err := other.Resource(w.table.KindOf(obj)).Create(t.Context(), namespaces[rand.IntN(3)], obj, opts)
+				_, err := other.Resource(w.Table.KindOf(obj)).Create(t.Context(), namespaces[rand.IntN(3)], obj, opts)
 				switch {
 				case err == nil:
 					allowed.Add(1)
@@ -224,7 +195,7 @@ func TestQuotasAreNeverPassed(t *testing.T) {
 	stop()
 	watched.Wait()
 	for _, namespace := range namespaces {
-		page, err := w.config.Store.List(t.Context(), kind, store.ListOptions{Namespace: namespace})
+		page, err := w.Store.List(t.Context(), kind, store.ListOptions{Namespace: namespace})
 		if err != nil {
 			t.Fatal(err)
 		}

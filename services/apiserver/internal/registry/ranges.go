@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
 )
 
 // maxRanges is the maximum number of service address ranges that a cluster is started with: one of
@@ -38,16 +38,6 @@ func checkRanges(prefixes []netip.Prefix) error {
 		return fmt.Errorf("the service ranges %s and %s must be of different IP family", prefixes[0], prefixes[1])
 	}
 	return nil
-}
-
-// families returns the families of the ranges that the cluster was started with, the default one
-// first.
-func (c *Config) families() dualstack.Families {
-	var families dualstack.Families
-	for _, prefix := range c.ServiceCIDRs {
-		families = append(families, dualstack.FamilyOf(prefix.Addr().String()))
-	}
-	return families
 }
 
 // firstAddress returns the address of the `kubernetes` Service.
@@ -127,7 +117,7 @@ func (r *Registry) apiServiceObject() *corev1.Service {
 			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
 		},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: first, ClusterIPs: []string{first}, IPFamilies: r.config.families()[:1], IPFamilyPolicy: &single,
+			ClusterIP: first, ClusterIPs: []string{first}, IPFamilies: dualstack.FamiliesOf(r.config.ServiceCIDRs[:1]), IPFamilyPolicy: &single,
 			Type:  corev1.ServiceTypeClusterIP,
 			Ports: []corev1.ServicePort{apiServicePortOf(r.advertisedPort())},
 		},

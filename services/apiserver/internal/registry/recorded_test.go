@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"fmt"
@@ -45,7 +45,7 @@ func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
 	updateBy(w, "kubelet", "evicted", "status", func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	})
-	pods := w.Resource(w.table.KindOf(&corev1.Pod{}))
+	pods := w.Resource(w.Table.KindOf(&corev1.Pod{}))
 	if err := pods.Evict(t.Context(), "default", "evicted", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -35,8 +35,8 @@ type Config struct {
 	// of different address families, the default one first; empty means 10.96.0.0/12. Further
 	// ranges are ServiceCIDR objects. The first address is the `kubernetes` Service's.
 	ServiceCIDRs []netip.Prefix
-	// NodePorts is the range of service node ports; the zero value means 30000-32767.
-	NodePorts allocate.PortRange
+	// Services hands out the addresses and ports of services; Run repairs its records.
+	Services *allocate.Services
 	// Advertise is the address at which pods reach this apiserver, shown in the endpoints of
 	// the `kubernetes` Service; without it that Service has no endpoints.
 	Advertise netip.AddrPort
@@ -55,7 +55,6 @@ type Registry struct {
 	table     *scheme.Table
 	resources *scheme.Derived[map[*scheme.Kind]*Resource]
 	columns   *columns.Columns
-	services  *allocate.Services
 	mismatch  sync.Once // guards the warning that the default range is not the configured one
 	admission *admission.Chain
 	owners    *managedfields.Owners
@@ -72,20 +71,13 @@ func New(config Config) (*Registry, error) {
 	if len(config.ServiceCIDRs) == 0 {
 		config.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
 	}
-	if config.NodePorts == (allocate.PortRange{}) {
-		config.NodePorts = allocate.PortRange{First: 30000, Last: 32767}
-	}
 	if err := checkRanges(config.ServiceCIDRs); err != nil {
-		return nil, fmt.Errorf("creating a registry: %w", err)
-	}
-	ports, err := allocate.NewPorts(config.Store, config.NodePorts)
-	if err != nil {
 		return nil, fmt.Errorf("creating a registry: %w", err)
 	}
 	table := config.Catalog.Table()
 	r := &Registry{
 		config: config, log: config.Logger, table: table,
-		columns: columns.New(), services: allocate.NewServices(allocate.NewIPs(config.Store, table), ports, config.Logger),
+		columns: columns.New(),
 	}
 	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
@@ -131,6 +123,14 @@ type Resource struct {
 	strategy  *kinds.Definition
 	admission *admission.Chain
 	store     *store.Store
+}
+
+// WithoutAdmission returns the same operations without admission plugins, for what the apiserver
+// itself does as a part of an admitted request.
+func (r *Resource) WithoutAdmission() *Resource {
+	bare := *r
+	bare.admission = &admission.Chain{}
+	return &bare
 }
 
 // Kind returns the table's row of the kind that the resource serves.

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"fmt"
@@ -13,8 +13,9 @@ import (
 	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 func newService(name string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
@@ -27,7 +28,7 @@ func newService(name string, change ...func(*corev1.ServiceSpec)) *corev1.Servic
 
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.Advertise = netip.MustParseAddrPort("192.0.2.7:6443") })
+	w := newWorld(t, func(c *registrytest.Config) { c.Advertise = netip.MustParseAddrPort("192.0.2.7:6443") })
 	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 		n := get[*corev1.Namespace](w, "", name)
 		if n.Status.Phase != corev1.NamespaceActive || n.Labels["kubernetes.io/metadata.name"] != name || !slices.Equal(n.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"}) {
@@ -39,11 +40,11 @@ func TestBootstrap(t *testing.T) {
 		s.Spec.Ports[0].TargetPort.IntVal != 6443 || s.Labels["provider"] != "kubernetes" {
 		t.Errorf("the kubernetes Service is %+v", s)
 	}
-	before := w.etcd.Values(t, "/registry/")
+	before := w.Etcd.Values(t, "/registry/")
 	if err := w.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	after := w.etcd.Values(t, "/registry/")
+	after := w.Etcd.Values(t, "/registry/")
 	for key := range after {
 		if after[key] != before[key] {
 			t.Errorf("bootstrapping again wrote %s", key)
@@ -58,7 +59,7 @@ func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	// The address is recorded, but the Service was never written.
-	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
+	w.Etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
 	if err := w.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +71,8 @@ func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
 func TestApiserversStartTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
-	w.etcd.DeletePrefix(t, "/registry/ipaddresses/")
+	w.Etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
+	w.Etcd.DeletePrefix(t, "/registry/ipaddresses/")
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -81,19 +82,9 @@ func TestApiserversStartTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := len(w.etcd.Values(t, "/registry/ipaddresses/")); n != 1 {
+	if n := len(w.Etcd.Values(t, "/registry/ipaddresses/")); n != 1 {
 		t.Errorf("%d addresses are recorded, want 1", n)
 	}
-}
-
-// ports returns another allocator of the same ports: the state is in etcd.
-func ports(t *testing.T, w *world) *allocate.Ports {
-	t.Helper()
-	p, err := allocate.NewPorts(w.config.Store, w.config.NodePorts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 func TestServiceTypes(t *testing.T) {
@@ -155,7 +146,7 @@ func TestServiceTypes(t *testing.T) {
 	if err != nil || changed.Spec.Ports[0].NodePort != 0 {
 		t.Fatalf("becoming plain again: %v, %+v", err, changed)
 	}
-	used, err := ports(t, w).Used(t.Context())
+	used, err := w.Ports().Used(t.Context())
 	if err != nil || slices.Contains(used, given) || !slices.Contains(used, port) {
 		t.Errorf("the ports in use are %v (%v), want %d and not %d", used, err, port, given)
 	}
@@ -174,7 +165,7 @@ func TestServiceTypes(t *testing.T) {
 
 func TestAddressesAreExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) {
+	w := newWorld(t, func(c *registrytest.Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27")} // 30 addresses, one of them the kubernetes Service's
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
@@ -214,7 +205,7 @@ func TestAddressesAreExactUnderConcurrency(t *testing.T) {
 	if len(items) != 30 {
 		t.Errorf("%d services have an address, want 30", len(items))
 	}
-	if recorded := w.etcd.Values(t, "/registry/ipaddresses/"); len(recorded) != 30 {
+	if recorded := w.Etcd.Values(t, "/registry/ipaddresses/"); len(recorded) != 30 {
 		t.Errorf("%d addresses are recorded, want 30", len(recorded))
 	}
 }
@@ -224,32 +215,32 @@ func TestRepairFindsLeaksAndLosses(t *testing.T) {
 	w := newWorld(t)
 	service := create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }))
 	port := service.Spec.Ports[0].NodePort
-	if err := ports(t, w).Release(t.Context(), port); err != nil {
+	if err := w.Ports().Release(t.Context(), port); err != nil {
 		t.Fatal(err)
 	}
-	w.etcd.DeletePrefix(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)
-	leaked, err := ports(t, w).Any(t.Context())
+	w.Etcd.DeletePrefix(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)
+	leaked, err := w.Ports().Any(t.Context())
 	for err == nil && leaked == port {
-		leaked, err = ports(t, w).Any(t.Context())
+		leaked, err = w.Ports().Any(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	rounds := allocate.Leaked{}
 	for range 3 {
-		used, err := ports(t, w).Used(t.Context())
+		used, err := w.Ports().Used(t.Context())
 		if err != nil || !slices.Contains(used, leaked) {
 			t.Fatalf("a port was freed too early: %v, %v", used, err)
 		}
-		if err := w.repair(t.Context(), rounds); err != nil {
+		if err := w.Repair(t.Context(), rounds); err != nil {
 			t.Fatal(err)
 		}
 	}
-	used, err := ports(t, w).Used(t.Context())
+	used, err := w.Ports().Used(t.Context())
 	if err != nil || slices.Contains(used, leaked) || !slices.Contains(used, port) {
 		t.Errorf("the ports in use are %v (%v), want %d and not %d", used, err, port, leaked)
 	}
-	if len(w.etcd.Values(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)) != 1 {
+	if len(w.Etcd.Values(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)) != 1 {
 		t.Error("the service's address was not recorded again")
 	}
 }
@@ -270,7 +261,7 @@ func TestNamespaceLife(t *testing.T) {
 	if err != nil || gone || obj.(*corev1.Namespace).Status.Phase != corev1.NamespaceTerminating || obj.GetDeletionTimestamp() == nil {
 		t.Fatalf("deleting: %v, %v, %+v", err, gone, obj)
 	}
-	if err := w.config.Feeds.Of(namespaces.stored).WaitFor(t.Context(), revisionOf(t, obj.GetResourceVersion())); err != nil {
+	if err := w.Feeds.Of(namespaces.Kind()).WaitFor(t.Context(), revisionOf(t, obj.GetResourceVersion())); err != nil {
 		t.Fatal(err)
 	}
 	_, err = resource[*corev1.ConfigMap](w).Create(t.Context(), "work", newConfigMap("c"), metav1.CreateOptions{})

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"net/netip"
@@ -14,11 +14,13 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 // dualConfig configures a cluster with both address families.
-func dualConfig(c *Config) {
+func dualConfig(c *registrytest.Config) {
 	c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24"), netip.MustParsePrefix("fd00:7::/112")}
 	c.NodePorts = allocate.PortRange{First: 30000, Last: 30099}
 }
@@ -36,7 +38,7 @@ func inRange(t *testing.T, prefix string, addresses ...string) {
 func recorded(t *testing.T, w *world) []string {
 	t.Helper()
 	var all []string
-	for key := range w.etcd.Values(t, "/registry/ipaddresses/") {
+	for key := range w.Etcd.Values(t, "/registry/ipaddresses/") {
 		all = append(all, strings.TrimPrefix(key, "/registry/ipaddresses/"))
 	}
 	slices.Sort(all)
@@ -218,19 +220,12 @@ func TestServicesChangeTheirFamilies(t *testing.T) {
 // when its cluster gets the second one.
 func TestPreferDualStackStaysSingle(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { dualConfig(c); c.ServiceCIDRs = c.ServiceCIDRs[:1] })
+	w := newWorld(t, func(c *registrytest.Config) { dualConfig(c); c.ServiceCIDRs = c.ServiceCIDRs[:1] })
 	create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }))
-	grown := w.config
-	dualConfig(&grown)
-	grown.Catalog = catalogOf(t, w.table, grown.ServiceCIDRs...)
-	r, err := New(grown)
-	if err != nil {
+	w = w.Another(dualConfig)
+	if err := w.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.Registry = r
 	if cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes"); !slices.Equal(cidr.Spec.CIDRs, []string{"10.7.0.0/24", "fd00:7::/112"}) {
 		t.Errorf("the default range is %v", cidr.Spec.CIDRs)
 	}
@@ -256,13 +251,10 @@ func TestDefaultRange(t *testing.T) {
 	}
 	// An apiserver with other ranges leaves it alone, and so does one that sees that it is not
 	// ready.
-	other := w.config
-	other.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/25")}
-	r, err := New(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Bootstrap(t.Context()); err != nil {
+	other := w.Another(func(c *registrytest.Config) {
+		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/25")}
+	})
+	if err := other.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := update(w, "", "kubernetes", "status", func(c *networkingv1.ServiceCIDR) { c.Status.Conditions[0].Status = metav1.ConditionFalse }); err != nil {
@@ -276,11 +268,11 @@ func TestDefaultRange(t *testing.T) {
 		t.Errorf("the range became %+v", after)
 	}
 	for name, ranges := range map[string][]string{"one family": {"10.0.0.0/24", "10.1.0.0/24"}, "three": {"10.0.0.0/24", "fd00::/112", "fd01::/112"}, "too small": {"10.0.0.0/31"}} {
-		config := Config{Catalog: w.config.Catalog, Store: w.config.Store, Feeds: w.config.Feeds}
+		config := registry.Config{Catalog: w.Catalog, Store: w.Store, Feeds: w.Feeds}
 		for _, text := range ranges {
 			config.ServiceCIDRs = append(config.ServiceCIDRs, netip.MustParsePrefix(text))
 		}
-		if _, err := New(config); err == nil {
+		if _, err := registry.New(config); err == nil {
 			t.Errorf("%s: a registry was made", name)
 		}
 	}
@@ -288,7 +280,7 @@ func TestDefaultRange(t *testing.T) {
 
 func TestFurtherRanges(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/30")} })
+	w := newWorld(t, func(c *registrytest.Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/30")} })
 	create(w, "default", newService("last"))
 	fails := func(s *corev1.Service, want string) {
 		t.Helper()
@@ -336,7 +328,7 @@ func TestCreationWarnings(t *testing.T) {
 		obj.Labels = map[string]string{"a": "b"}
 		return obj, nil
 	}
-	if _, err := ingresses.Update(ctx, "default", "i", change, UpdateOptions{}); err != nil {
+	if _, err := ingresses.Update(ctx, "default", "i", change, registry.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}; !slices.Equal(warnings, want) {

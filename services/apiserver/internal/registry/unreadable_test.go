@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
@@ -33,7 +33,7 @@ func TestUnreadableValues(t *testing.T) {
 	etcd := etcdtest.Start(t)
 	// One value exists when the feed starts; the other comes later.
 	etcd.Put(t, map[string]string{key: "k8s\x00rubbish"})
-	w := newWorldOn(t, etcd, feed.Config{}, func(c *Config) { c.Authorizer = breaker{} })
+	w := newWorld(t, func(c *registrytest.Config) { c.Etcd, c.Authorizer = etcd, breaker{} })
 	maps := resource[*corev1.ConfigMap](w)
 	first := create(w, "default", newConfigMap("a"))
 	watching := follow(t, maps, "default", metav1.ListOptions{ResourceVersion: first.ResourceVersion})

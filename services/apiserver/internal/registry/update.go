@@ -17,7 +17,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -78,8 +77,8 @@ type updating struct {
 	opts            UpdateOptions
 	rules           kinds.Change
 
-	old, obj scheme.Object // of the last call of next; both as stored
-	given    *allocate.Taken
+	old, obj scheme.Object         // of the last call of next; both as stored
+	giveBack func(context.Context) // nil if nothing was reserved
 	admitted *admission.Request
 }
 
@@ -105,7 +104,7 @@ func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 		}
 		return nil, err
 	}
-	r.registry.services.Release(ctx, u.old, updated)
+	r.release(ctx, u.old, updated)
 	return updated, nil
 }
 
@@ -152,11 +151,11 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if err := r.admission.Validate(ctx, req); err != nil {
 		return nil, err
 	}
-	given, err := r.registry.services.Allocate(ctx, obj, old, u.opts.DryRun)
+	giveBack, err := r.reserve(ctx, obj, old, u.opts.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	u.given = given
+	u.giveBack = giveBack
 	u.old, u.obj = current, r.storable(obj)
 	if r.emptied(obj, old) {
 		return nil, errEmptied
@@ -164,11 +163,13 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	return u.obj, nil
 }
 
-// takeBack undoes what an earlier attempt allocated and charged, if anything.
+// takeBack undoes what an earlier attempt reserved and charged, if anything.
 func (u *updating) takeBack(ctx context.Context) {
-	u.given.GiveBack(ctx)
+	if u.giveBack != nil {
+		u.giveBack(ctx)
+	}
 	u.admitted.Undo(ctx)
-	u.given, u.admitted = nil, nil
+	u.giveBack, u.admitted = nil, nil
 }
 
 // check compares the name, UID and resourceVersion that a client sent with the actual ones.

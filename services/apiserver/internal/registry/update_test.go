@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 func newDeployment(name string) *appsv1.Deployment {
@@ -158,7 +159,7 @@ func TestRepeatedOwners(t *testing.T) {
 		{"one in two ways", []metav1.OwnerReference{a, other, other}, []metav1.OwnerReference{a, other}, "duplicate UID(s) observed: a"},
 	} {
 		obj := &metav1.ObjectMeta{OwnerReferences: c.given}
-		warning := RepeatedOwners(obj)
+		warning := registry.RepeatedOwners(obj)
 		if !strings.HasSuffix(warning, c.warns) || (warning == "") != (c.warns == "") || !reflect.DeepEqual(obj.OwnerReferences, c.kept) {
 			t.Errorf("%s: warned %q, kept %v", c.name, warning, obj.OwnerReferences)
 		}
@@ -172,7 +173,7 @@ func TestNothingIsRemovedThatChangedMeanwhile(t *testing.T) {
 	if _, err := update(w, "default", "c", "", func(c *corev1.ConfigMap) { c.Finalizers = []string{"example.com/hold"} }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := resource[*corev1.ConfigMap](w).remove(t.Context(), "default", "c", seen); !errors.Is(err, errChanged) {
+	if _, err := resource[*corev1.ConfigMap](w).Remove(t.Context(), "default", "c", seen); !errors.Is(err, registry.ErrChanged) {
 		t.Errorf("removing an object that got a finalizer: %v", err)
 	}
 	get[*corev1.ConfigMap](w, "default", "c")
@@ -309,7 +310,7 @@ func TestDeploymentGenerationAndScale(t *testing.T) {
 	scale, err := resource.UpdateScale(t.Context(), "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		s.Spec.Replicas = 3
 		return s, nil
-	}, UpdateOptions{})
+	}, registry.UpdateOptions{})
 	if err != nil || scale.Spec.Replicas != 3 || scale.Status.Replicas != 1 || scale.Status.Selector != "app=web" {
 		t.Errorf("scaled: %v, %+v", err, scale)
 	}
@@ -319,7 +320,7 @@ func TestDeploymentGenerationAndScale(t *testing.T) {
 	_, err = resource.UpdateScale(t.Context(), "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		s.Spec.Replicas = -1
 		return s, nil
-	}, UpdateOptions{})
+	}, registry.UpdateOptions{})
 	if !apierrors.IsInvalid(err) {
 		t.Errorf("a negative scale: %v", err)
 	}
@@ -341,7 +342,7 @@ func TestDeploymentGenerationAndScale(t *testing.T) {
 func TestDryRunWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	before := w.etcd.Values(t, "/registry/")
+	before := w.Etcd.Values(t, "/registry/")
 	dry := metav1.CreateOptions{DryRun: []string{"All"}}
 	if _, err := resource[*corev1.ConfigMap](w).Create(t.Context(), "default", newConfigMap("c"), dry); err != nil {
 		t.Errorf("creating: %v", err)
@@ -354,11 +355,11 @@ func TestDryRunWritesNothing(t *testing.T) {
 		account := current.DeepCopyObject().(*corev1.ServiceAccount)
 		account.Labels = map[string]string{"a": "b"}
 		return account, nil
-	}, UpdateOptions{DryRun: true})
+	}, registry.UpdateOptions{DryRun: true})
 	if err != nil {
 		t.Errorf("updating: %v", err)
 	}
-	after := w.etcd.Values(t, "/registry/")
+	after := w.Etcd.Values(t, "/registry/")
 	if len(after) != len(before) {
 		t.Errorf("%d keys became %d", len(before), len(after))
 	}
@@ -380,7 +381,7 @@ func TestPutOfALeaseCreatesIt(t *testing.T) {
 			return &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Name: "l", ResourceVersion: version}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder},
 			}, nil
-		}, UpdateOptions{Created: &created})
+		}, registry.UpdateOptions{Created: &created})
 		return obj, created, err
 	}
 	obj, created, err := put("")

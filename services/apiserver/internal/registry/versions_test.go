@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"encoding/base64"
@@ -16,8 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
 // book is a sequence of config maps in the namespace "default". The tables of this file name its
@@ -30,7 +31,7 @@ import (
 //	future   has not come yet
 type book struct {
 	*world
-	maps                       *Resource
+	maps                       *registry.Resource
 	old, past, present, future string
 }
 
@@ -38,7 +39,7 @@ type book struct {
 func newBook(t *testing.T, patience time.Duration) *book {
 	t.Helper()
 	// The window is so short that it holds only the last changes.
-	w := newWorldOn(t, etcdtest.Start(t), feed.Config{WindowEvents: 3, Patience: patience})
+	w := newWorld(t, func(c *registrytest.Config) { c.Feed = feed.Config{WindowEvents: 3, Patience: patience} })
 	b := &book{world: w, maps: resource[*corev1.ConfigMap](w), future: "1000000"}
 	b.old = create(w, "kube-system", newConfigMap("first")).ResourceVersion
 	create(w, "default", newConfigMap("a"))
@@ -51,9 +52,9 @@ func newBook(t *testing.T, patience time.Duration) *book {
 		t.Fatal(err)
 	}
 	b.present = get[*corev1.ConfigMap](w, "default", "a").ResourceVersion
-	w.etcd.Put(t, map[string]string{"/elsewhere": "x"})
+	w.Etcd.Put(t, map[string]string{"/elsewhere": "x"})
 	// Now the feed's answer to "any version" is known.
-	if err := b.maps.feed().WaitFor(t.Context(), number(t, b.present)); err != nil {
+	if err := b.maps.Feed().WaitFor(t.Context(), number(t, b.present)); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -61,10 +62,10 @@ func newBook(t *testing.T, patience time.Duration) *book {
 
 // now returns etcd's revision.
 func (b *book) now() string {
-	b.t.Helper()
-	revision, err := b.config.Store.Revision(b.t.Context())
+	b.T.Helper()
+	revision, err := b.Store.Revision(b.T.Context())
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return strconv.FormatInt(revision, 10)
 }
@@ -130,7 +131,7 @@ func TestListByVersion(t *testing.T) {
 		all             = "a' b c"
 	)
 	b := newBook(t, feed.DefaultPatience)
-	b.etcd.Compact(t, number(t, b.old)+1)
+	b.Etcd.Compact(t, number(t, b.old)+1)
 	for _, c := range []struct {
 		limit   int64
 		match   metav1.ResourceVersionMatch
@@ -212,7 +213,7 @@ func TestListByVersion(t *testing.T) {
 }
 
 func (b *book) list(opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
-	obj, err := b.maps.List(b.t.Context(), "default", opts)
+	obj, err := b.maps.List(b.T.Context(), "default", opts)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +302,7 @@ func TestContinue(t *testing.T) {
 	}
 
 	// The token outlives the revision: the list then continues with the current objects.
-	b.etcd.Compact(t, number(t, b.now()))
+	b.Etcd.Compact(t, number(t, b.now()))
 	_, err = b.list(metav1.ListOptions{Limit: 1, Continue: first.Continue})
 	if got := told(err); got != inconsistent {
 		t.Fatalf("after the compaction:\n got %s\nwant %s", got, inconsistent)
@@ -326,7 +327,7 @@ func TestContinue(t *testing.T) {
 func TestContinueOverAllNamespaces(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
-	for _, r := range []*Resource{b.maps, resource[*corev1.Namespace](b.world)} {
+	for _, r := range []*registry.Resource{b.maps, resource[*corev1.Namespace](b.world)} {
 		whole, err := r.Read(t.Context(), "", metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -355,7 +356,7 @@ func TestContinueOverAllNamespaces(t *testing.T) {
 				want = append(want, obj.GetNamespace()+"/"+obj.GetName())
 			}
 			if fmt.Sprint(names) != fmt.Sprint(want) {
-				t.Errorf("%s by pages: %v, want %v", r.kind.Resource, names, want)
+				t.Errorf("%s by pages: %v, want %v", r.Kind().Resource, names, want)
 			}
 		}
 	}
@@ -461,7 +462,7 @@ func TestWatchByVersion(t *testing.T) {
 				}
 				return
 			}
-			start, _ := b.maps.feed().Window()
+			start, _ := b.maps.Feed().Window()
 			want := strings.NewReplacer("OLD", b.old, "START", strconv.FormatInt(start, 10), "NOW", b.now()).Replace(c.want)
 			f := run(t, w)
 			t.Cleanup(f.Stop)
@@ -530,7 +531,7 @@ func TestWatchWaitsForTheFuture(t *testing.T) {
 func TestReadsWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	b := newBook(t, feed.DefaultPatience)
-	b.etcd.Stop(t)
+	b.Etcd.Stop(t)
 	if list, err := b.list(metav1.ListOptions{ResourceVersion: "0"}); err != nil || contents(list) != "a' b c" {
 		t.Errorf("any version: %+v, %v", list, err)
 	}

@@ -1,4 +1,4 @@
-package registry
+package registry_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 const patience = time.Minute
@@ -286,7 +287,7 @@ type stuck struct {
 	told []watch.EventType
 }
 
-func (s *stuck) Send(event Event) error {
+func (s *stuck) Send(event registry.Event) error {
 	if s.told = append(s.told, event.Type); event.Type != watch.Bookmark {
 		<-s.over
 	}
@@ -301,7 +302,7 @@ func TestLateBookmark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	maps := resource[*corev1.ConfigMap](w)
-	ctx, cancel := context.WithTimeout(t.Context(), bookmarkBefore+3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), registry.BookmarkBefore+3*time.Second)
 	defer cancel()
 	sinks := make([]stuck, 10)
 	var running sync.WaitGroup

@@ -17,6 +17,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/access"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
@@ -38,13 +40,6 @@ func New(cfg config.Config) (*Server, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
-	if cfg.Catalog == nil {
-		catalog, err := builtinKinds(cfg)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Catalog = catalog
-	}
 	return &Server{cfg: cfg, ready: make(chan struct{})}, nil
 }
 
@@ -61,7 +56,7 @@ func (s *Server) Ready(ctx context.Context) error {
 // Run serves until ctx ends, and returns when everything that it started has ended. When ctx ends,
 // watches are closed and requests in flight may finish. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
-	p := &plane{cfg: s.cfg, table: s.cfg.Catalog.Table(), gate: drain.New(), started: time.Now()}
+	p := &plane{cfg: s.cfg, table: scheme.New(), gate: drain.New(), started: time.Now()}
 	return lifecycle.Run(ctx, s.cfg.Logger,
 		// A client that comes too early, or too late, gets a response.
 		lifecycle.Stage{Name: "HTTPS", Start: p.listen, Run: func(ctx context.Context) error { return p.front.run(ctx) }},
@@ -99,6 +94,8 @@ type plane struct {
 
 	// open sets these.
 	store    *store.Store
+	services *allocate.Services
+	catalog  *kinds.Catalog
 	feeds    *feed.Feeds
 	registry *registry.Registry
 	access   *access.Access
@@ -132,6 +129,9 @@ func (p *plane) close(context.Context) error { return p.store.Close() }
 
 // assemble creates the parts that work on etcd. It starts none.
 func (p *plane) assemble() error {
+	if err := p.installKinds(); err != nil {
+		return err
+	}
 	st, listening := p.store, p.front.listener.Addr()
 	p.feeds = feed.New(feed.Config{
 		Store: st, Table: p.table, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
@@ -148,8 +148,8 @@ func (p *plane) assemble() error {
 		return err
 	}
 	p.registry, err = registry.New(registry.Config{
-		Catalog: p.cfg.Catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
-		ServiceCIDRs: ranges, Advertise: address,
+		Catalog: p.catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
+		Services: p.services, ServiceCIDRs: ranges, Advertise: address,
 		Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
 		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
 	})

@@ -1,28 +1,35 @@
 package server
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
-	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// builtinKinds returns the catalog of the built-in kinds.
-func builtinKinds(cfg config.Config) (*kinds.Catalog, error) {
-	ranges, err := cfg.ServiceCIDRs()
+// installKinds creates the catalog of the built-in kinds, with what their objects reserve in etcd.
+func (p *plane) installKinds() error {
+	ranges, err := p.cfg.ServiceCIDRs()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var families []corev1.IPFamily
-	for _, prefix := range ranges {
-		families = append(families, dualstack.FamilyOf(prefix.Addr().String()))
+	p.services, err = allocate.New(allocate.Config{Store: p.store, Table: p.table, Logger: p.cfg.Logger})
+	if err != nil {
+		return err
 	}
-	return strategy.Catalog(scheme.New(), families...)
+	p.catalog, err = strategy.Catalog(p.table, strategy.Config{Families: dualstack.FamiliesOf(ranges), Services: p.services})
+	if err != nil {
+		return err
+	}
+	if p.cfg.Catalog != nil {
+		p.cfg.Catalog(p.catalog)
+	}
+	return nil
 }
+
+// defaults are the catalog's: the store is open before there is a catalog, and read after that.
+func (p *plane) defaults(kind *scheme.Kind) func(scheme.Object) { return p.catalog.Defaults(kind) }
 
 // storeConfig returns the configuration of the store.
 func (p *plane) storeConfig() (store.Config, error) {
@@ -31,6 +38,6 @@ func (p *plane) storeConfig() (store.Config, error) {
 		Servers: p.cfg.Etcd.Servers, CAFile: p.cfg.Etcd.CAFile, CertFile: p.cfg.Etcd.CertFile, KeyFile: p.cfg.Etcd.KeyFile,
 		Prefix: p.cfg.Etcd.Prefix, EventTTL: p.cfg.Etcd.EventTTL, Overrides: overrides,
 		Table: p.table, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
-		Defaults: p.cfg.Catalog.Defaults,
+		Defaults: p.defaults,
 	}, err
 }

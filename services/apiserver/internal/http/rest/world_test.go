@@ -8,7 +8,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,11 +33,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/eviction"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/token"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 const defaultNS = "/api/v1/namespaces/default/"
@@ -59,43 +55,11 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	table := scheme.New()
-	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.Start(t).Endpoints(), Prefix: "/registry", Table: table})
-	if err != nil {
-		t.Fatalf("opening the store: %v", err)
-	}
-	feeds := feed.New(feed.Config{Store: s, Table: table})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- feeds.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("the feeds ended: %v", err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("closing the store: %v", err)
-		}
-	})
-	if err := feeds.Ready(t.Context()); err != nil {
-		t.Fatalf("waiting for the feeds: %v", err)
-	}
-	w := &world{t: t, table: table, drain: make(chan struct{})}
-	catalog, err := strategy.Catalog(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reg, err := registry.New(registry.Config{Catalog: catalog, Store: s, Feeds: feeds})
-	if err != nil {
-		t.Fatalf("making the registry: %v", err)
-	}
-	if err := reg.Bootstrap(t.Context()); err != nil {
-		t.Fatalf("bootstrapping: %v", err)
-	}
-	server := httptest.NewServer(w.handler(reg))
+	registries := registrytest.New(t)
+	w := &world{t: t, table: registries.Table, drain: make(chan struct{})}
+	server := httptest.NewServer(w.handler(registries.Registry))
 	t.Cleanup(server.Close)
 	w.url = server.URL
-	w.script([]step{{send: "POST " + defaultNS + "serviceaccounts", body: `{"metadata":{"name":"default"}}`, want: "201 ServiceAccount default"}})
 	return w
 }
 

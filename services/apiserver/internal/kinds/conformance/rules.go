@@ -40,7 +40,7 @@ type Rules struct {
 
 // New returns the rules of all kinds of a table.
 func New(table *scheme.Table) *Rules {
-	return &Rules{table: table, strategies: strategy.All(), columns: columns.New()}
+	return &Rules{table: table, strategies: strategy.All(strategy.Config{}), columns: columns.New()}
 }
 
 // Subresources returns the subresources of a kind that have rules for updates.

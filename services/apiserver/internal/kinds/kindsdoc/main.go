@@ -18,7 +18,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: kinds FILE")
 		os.Exit(2)
 	}
-	catalog, err := strategy.Catalog(scheme.New())
+	catalog, err := strategy.Catalog(scheme.New(), strategy.Config{})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "kinds: %v\n", err)
 		os.Exit(1)

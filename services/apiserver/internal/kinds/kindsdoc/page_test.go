@@ -11,7 +11,7 @@ import (
 )
 
 func TestPage(t *testing.T) {
-	catalog, err := strategy.Catalog(scheme.New())
+	catalog, err := strategy.Catalog(scheme.New(), strategy.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

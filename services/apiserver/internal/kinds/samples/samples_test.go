@@ -20,7 +20,7 @@ func TestSamplesAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strategies := strategy.All()
+	strategies := strategy.All(strategy.Config{})
 	for _, kind := range table.Kinds() {
 		obj := set.Of(kind)
 		if obj.GetObjectKind().GroupVersionKind() != kind.GroupVersionKind || table.KindOf(obj) != kind {

@@ -23,13 +23,23 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
 )
 
-// All returns the strategy of every stored kind, one row for each. families are the address
-// families of the cluster's services, the default one first; IPv4 if there are none.
-func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*kinds.Definition {
-	if len(families) == 0 {
-		families = []corev1.IPFamily{corev1.IPv4Protocol}
+// Config is what the strategies know of the cluster.
+type Config struct {
+	// Families are the address families of the cluster's services, the default one first; IPv4 if
+	// there are none.
+	Families dualstack.Families
+	// Services hands out the addresses and ports of services; nil if nothing is written, as in a
+	// tool.
+	Services kinds.Reserver
+}
+
+// All returns the strategy of every stored kind, one row for each.
+func All(config Config) map[schema.GroupVersionKind]*kinds.Definition {
+	if len(config.Families) == 0 {
+		config.Families = dualstack.Families{corev1.IPv4Protocol}
 	}
 	core, apps, rbac := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	all := map[schema.GroupVersionKind]*kinds.Definition{
@@ -39,7 +49,7 @@ func All(families ...corev1.IPFamily) map[schema.GroupVersionKind]*kinds.Definit
 		core.WithKind("Node"):                                                                   node(),
 		core.WithKind("Pod"):                                                                    pod(),
 		core.WithKind("Secret"):                                                                 secret(),
-		core.WithKind("Service"):                                                                service(families),
+		core.WithKind("Service"):                                                                service(config),
 		core.WithKind("ServiceAccount"):                                                         serviceAccount(),
 		apps.WithKind("ControllerRevision"):                                                     controllerRevision(),
 		apps.WithKind("Deployment"):                                                             deployment(),

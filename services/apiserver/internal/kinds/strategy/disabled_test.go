@@ -12,7 +12,7 @@ import (
 // TestDisabledFields checks that fields of disabled features do not get into new objects, do not
 // count as a change, and stay where they are already.
 func TestDisabledFields(t *testing.T) {
-	all := All()
+	all := All(Config{})
 	with := func() *appsv1.Deployment {
 		d := &appsv1.Deployment{}
 		d.Generation = 1

@@ -15,7 +15,7 @@ import (
 // time changes nothing. Validation never panics, even for objects without defaults. A valid object
 // is unchanged after a round trip through each encoding.
 func FuzzEveryObject(f *testing.F) {
-	table, all := scheme.New(), All()
+	table, all := scheme.New(), All(Config{})
 	set, err := samples.New(table)
 	if err != nil {
 		f.Fatal(err)

@@ -6,18 +6,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/defaults"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
-// service is the strategy of services in a cluster with these address families. As in Kubernetes,
-// errors in a service's families suppress all others.
-func service(families dualstack.Families) *kinds.Definition {
-	return of[*corev1.Service]{
+// service is the strategy of services. As in Kubernetes, errors in a service's families suppress all
+// others.
+func service(config Config) *kinds.Definition {
+	families := config.Families
+	definition := of[*corev1.Service]{
 		Level:   kinds.Full,
 		Default: defaults.Service,
 		Create: func(s *corev1.Service) {
@@ -57,6 +59,9 @@ func service(families dualstack.Families) *kinds.Definition {
 		AllowCreateOnUpdate: true,
 		ReturnDeleted:       true,
 	}.strategy()
+	definition.Reserve = config.Services
+	definition.DeletedWith = []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Endpoints")}
+	return definition
 }
 
 // dropUnneeded drops what a client's defaulting may have left from another type.

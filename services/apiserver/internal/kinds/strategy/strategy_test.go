@@ -19,7 +19,7 @@ import (
 )
 
 func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
-	all := All()
+	all := All(Config{})
 	for _, kind := range scheme.New().Kinds() {
 		if kind.Virtual {
 			continue
@@ -125,7 +125,7 @@ func withKind(kind *scheme.Kind, obj scheme.Object) scheme.Object {
 }
 
 func TestAnyObject(t *testing.T) {
-	all := All()
+	all := All(Config{})
 	for _, kind := range scheme.New().Kinds() {
 		if kind.Virtual {
 			continue
@@ -139,7 +139,7 @@ func TestAnyObject(t *testing.T) {
 }
 
 func FuzzAnyObject(f *testing.F) {
-	kinds, all := scheme.New().Kinds(), All()
+	kinds, all := scheme.New().Kinds(), All(Config{})
 	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind *scheme.Kind) bool { return kind.Virtual })
 	f.Add(int64(1), uint8(4))
 	f.Fuzz(func(t *testing.T, seed int64, which uint8) {

@@ -303,7 +303,7 @@ func checkValid(t *testing.T, table *scheme.Table, s *kinds.Definition, obj sche
 }
 
 func TestValidObjects(t *testing.T) {
-	table, all := scheme.New(), All()
+	table, all := scheme.New(), All(Config{})
 	m := newMaker(t, 1)
 	for _, kind := range madeKinds() {
 		t.Run(kind, func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestValidObjects(t *testing.T) {
 }
 
 func FuzzValidObjects(f *testing.F) {
-	table, all := scheme.New(), All()
+	table, all := scheme.New(), All(Config{})
 	kinds := madeKinds()
 	request := certificateRequest(f)
 	f.Add(int64(1), uint8(0))

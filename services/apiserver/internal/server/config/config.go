@@ -31,9 +31,9 @@ type Config struct {
 	Authentication Authentication
 	// Audit configures the audit log.
 	Audit Audit
-	// Catalog is the set of kinds to serve, which may change while the server runs; all built-in
-	// kinds if nil. It belongs to this server alone.
-	Catalog *kinds.Catalog
+	// Catalog, if not nil, receives the catalog of the built-in kinds before the server serves them.
+	// It may change the catalog while the server runs.
+	Catalog func(*kinds.Catalog)
 	// Admission selects the admission plugins.
 	Admission Admission
 	// Etcd configures the storage of the objects.

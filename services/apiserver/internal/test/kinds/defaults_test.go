@@ -24,7 +24,7 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 	following := newFollowing(t)
 	defer following.end()
 	lacking := map[string]string{}
-	defaults := strategy.All()
+	defaults := strategy.All(strategy.Config{})
 	var last *every
 	forEvery(t, func(e *every) {
 		if !e.kind.Stored() {

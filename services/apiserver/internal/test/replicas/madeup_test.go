@@ -26,7 +26,6 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
@@ -85,15 +84,10 @@ type gadgetPlane struct {
 
 func newGadgetPlane(t *testing.T) *gadgetPlane {
 	t.Helper()
-	p := &gadgetPlane{}
-	for range 3 {
-		catalog, err := strategy.Catalog(scheme.New())
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.catalogs = append(p.catalogs, catalog)
-	}
-	p.replicas = startReplicas(t, 3, func(i int, cfg *apiserver.Config) { cfg.Catalog = p.catalogs[i] })
+	p := &gadgetPlane{catalogs: make([]*kinds.Catalog, 3)}
+	p.replicas = startReplicas(t, len(p.catalogs), func(i int, cfg *apiserver.Config) {
+		cfg.Catalog = func(catalog *kinds.Catalog) { p.catalogs[i] = catalog }
+	})
 	for _, server := range p.servers {
 		c, err := dynamic.NewForConfig(server.Admin())
 		if err != nil {

@@ -1,8 +1,6 @@
 package bootstraproles_test
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -12,47 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
 
-// newRegistry returns a registry on an etcd.
-func newRegistry(t *testing.T, etcd []string) bootstraproles.Config {
-	t.Helper()
-	table, log := scheme.New(), slog.New(slog.DiscardHandler)
-	st, err := store.Open(t.Context(), store.Config{Servers: etcd, Prefix: "/registry", Table: table, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	feeds := feed.New(feed.Config{Store: st, Table: table, Logger: log})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- feeds.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-ended, st.Close()); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
-	if err := feeds.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	catalog, err := strategy.Catalog(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := registry.New(registry.Config{Catalog: catalog, Store: st, Feeds: feeds, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return bootstraproles.Config{Table: table, Registry: r, Logger: log}
+// configOf returns the configuration of the roles in a world.
+func configOf(w *registrytest.World) bootstraproles.Config {
+	return bootstraproles.Config{Table: w.Table, Registry: w.Registry, Logger: slog.New(slog.DiscardHandler)}
 }
 
 func get[T scheme.Object](t *testing.T, cfg bootstraproles.Config, namespace, name string) T {
@@ -79,12 +44,12 @@ func change[T scheme.Object](t *testing.T, cfg bootstraproles.Config, namespace,
 // TestReconcile: missing objects are created, additions stay, and objects that opted out are left
 // alone.
 func TestReconcile(t *testing.T) {
-	etcd := etcdtest.New(t)
-	cfg := newRegistry(t, etcd)
+	w := registrytest.New(t)
+	cfg := configOf(w)
 	// Several apiservers start at once.
 	group, ctx := errgroup.WithContext(t.Context())
 	for range 3 {
-		other := newRegistry(t, etcd)
+		other := configOf(w.Another())
 		group.Go(func() error { return bootstraproles.Reconcile(ctx, other, bootstraproles.Default()) })
 	}
 	group.Go(func() error { return bootstraproles.Reconcile(ctx, cfg, bootstraproles.Default()) })

@@ -21,11 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,39 +68,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	table := scheme.New()
-	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.Start(t).Endpoints(), Prefix: "/registry", Table: table})
-	if err != nil {
-		t.Fatalf("opening the store: %v", err)
-	}
-	feeds := feed.New(feed.Config{Store: s, Table: table})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- feeds.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("the feeds ended: %v", err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("closing the store: %v", err)
-		}
-	})
-	if err := feeds.Ready(t.Context()); err != nil {
-		t.Fatalf("waiting for the feeds: %v", err)
-	}
-	catalog, err := strategy.Catalog(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := registry.New(registry.Config{Catalog: catalog, Store: s, Feeds: feeds})
-	if err != nil {
-		t.Fatalf("making the registry: %v", err)
-	}
-	if err := r.Bootstrap(t.Context()); err != nil {
-		t.Fatalf("bootstrapping: %v", err)
-	}
-	return &world{Registry: r, members: &members{living: map[netip.Addr]time.Duration{}}, t: t, table: table}
+	w := registrytest.New(t)
+	return &world{Registry: w.Registry, members: &members{living: map[netip.Addr]time.Duration{}}, t: t, table: w.Table}
 }
 
 // member returns a member with an address, which may be empty.

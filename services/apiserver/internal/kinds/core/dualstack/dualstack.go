@@ -5,6 +5,7 @@ package dualstack
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,15 @@ func FamilyOf(address string) corev1.IPFamily {
 		return corev1.IPv6Protocol
 	}
 	return corev1.IPv4Protocol
+}
+
+// FamiliesOf returns the families of a cluster's ranges of service addresses, in their order.
+func FamiliesOf(ranges []netip.Prefix) Families {
+	var families Families
+	for _, prefix := range ranges {
+		families = append(families, FamilyOf(prefix.Addr().String()))
+	}
+	return families
 }
 
 func other(family corev1.IPFamily) corev1.IPFamily {

@@ -24,6 +24,9 @@ const portsName = "servicenodeports"
 // PortRange is the ports from First to Last, inclusive.
 type PortRange struct{ First, Last int32 }
 
+// DefaultNodePorts is Kubernetes' default range of node ports.
+func DefaultNodePorts() PortRange { return PortRange{First: 30000, Last: 32767} }
+
 // String returns the range as Kubernetes writes it.
 func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.First, r.Last) }
 

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/dualstack"
 )
 
 // portSource allocates ports, either for real or for a dry run.
@@ -21,7 +21,7 @@ type portSource interface {
 
 // takePorts allocates the node ports that a service needs and had does not have. had is nil for a
 // new service.
-func (t *Taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun bool) error {
+func (t *taken) takePorts(ctx context.Context, svc, had *corev1.Service, dryRun bool) error {
 	var source portSource = &takenPorts{t}
 	if dryRun {
 		used, err := t.services.ports.Used(ctx)
@@ -168,7 +168,7 @@ func nodePorts(svc *corev1.Service) []int32 {
 }
 
 // takenPorts records what it allocates, so that it can be released again.
-type takenPorts struct{ taken *Taken }
+type takenPorts struct{ taken *taken }
 
 func (p *takenPorts) Take(ctx context.Context, port int32) error {
 	if err := p.taken.services.ports.Take(ctx, port); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
 // Services allocates the addresses and ports of services. It is safe for concurrent use.
@@ -23,26 +24,42 @@ type Services struct {
 	log   *slog.Logger
 }
 
-// NewServices returns the allocator of services' addresses and ports. It logs everything that it
-// cannot release at once; Repair finds that later.
-func NewServices(ips *IPs, ports *Ports, log *slog.Logger) *Services {
-	return &Services{ips: ips, ports: ports, log: log}
+// Config configures a Services. Store and Table are required.
+type Config struct {
+	Store *store.Store
+	Table *scheme.Table
+	// NodePorts is the range of node ports; the zero value means DefaultNodePorts.
+	NodePorts PortRange
+	// Logger receives what cannot be released at once; slog.Default if nil. Repair finds it later.
+	Logger *slog.Logger
 }
 
-// Taken is what was allocated for one write of a service. A nil *Taken is empty.
-type Taken struct {
+// New returns the allocator of services' addresses and ports.
+func New(config Config) (*Services, error) {
+	if config.NodePorts == (PortRange{}) {
+		config.NodePorts = DefaultNodePorts()
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	ports, err := NewPorts(config.Store, config.NodePorts)
+	if err != nil {
+		return nil, err
+	}
+	return &Services{ips: NewIPs(config.Store, config.Table), ports: ports, log: config.Logger}, nil
+}
+
+// taken is what was allocated for one write of a service.
+type taken struct {
 	services *Services
 	service  types.NamespacedName
 	ips      []netip.Addr
 	ports    []int32
 }
 
-// GiveBack releases what was allocated, after a write that certainly did not happen. It continues
-// after the request has ended, and regardless of a fence in ctx.
-func (t *Taken) GiveBack(ctx context.Context) {
-	if t == nil {
-		return
-	}
+// giveBack releases what was allocated. It continues after the request has ended, and regardless of
+// a fence in ctx.
+func (t *taken) giveBack(ctx context.Context) {
 	ctx = fence.Without(context.WithoutCancel(ctx))
 	for _, ip := range t.ips {
 		if err := t.services.ips.Release(ctx, ip, t.service); err != nil {
@@ -59,29 +76,28 @@ func (t *Taken) GiveBack(ctx context.Context) {
 	t.ips, t.ports = nil, nil
 }
 
-// Allocate allocates the addresses and ports that a service needs for a write and old lacks; old is
-// nil for a new service. The service's IPFamilies say which addresses it gets. A dry run returns
-// what is free and allocates nothing. Objects of other kinds need nothing.
-func (a *Services) Allocate(ctx context.Context, obj, old scheme.Object, dryRun bool) (*Taken, error) {
+// Reserve implements kinds.Reserver for services. A service's IPFamilies say which addresses it
+// gets.
+func (a *Services) Reserve(ctx context.Context, obj, old scheme.Object, dryRun bool) (giveBack func(context.Context), err error) {
 	svc, ok := obj.(*corev1.Service)
 	if !ok {
-		return nil, nil
+		return nil, apierrors.NewInternalError(fmt.Errorf("allocating the addresses of a service: got a %T", obj))
 	}
-	t := &Taken{services: a, service: types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}}
+	t := &taken{services: a, service: types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}}
 	had, _ := old.(*corev1.Service)
-	err := t.takeIPs(ctx, svc, had, dryRun)
+	err = t.takeIPs(ctx, svc, had, dryRun)
 	if err == nil {
 		err = t.takePorts(ctx, svc, had, dryRun)
 	}
 	if err != nil {
-		t.GiveBack(ctx)
+		t.giveBack(ctx)
 		// The lost fence is the reason that the allocation failed.
 		if lost := a.ips.store.CheckFence(ctx, true); fence.IsLost(lost) {
 			return nil, lost
 		}
 		return nil, err
 	}
-	return t, nil
+	return t.giveBack, nil
 }
 
 func invalid(svc *corev1.Service, path *field.Path, value any, message string) error {
@@ -89,7 +105,7 @@ func invalid(svc *corev1.Service, path *field.Path, value any, message string) e
 		field.ErrorList{field.Invalid(path, value, message)})
 }
 
-func (t *Taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bool) error {
+func (t *taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bool) error {
 	spec := &svc.Spec
 	if spec.Type == corev1.ServiceTypeExternalName || spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
@@ -119,7 +135,7 @@ func (t *Taken) takeIPs(ctx context.Context, svc, had *corev1.Service, dryRun bo
 	return nil
 }
 
-func (t *Taken) anyIP(ctx context.Context, family corev1.IPFamily, dryRun bool) (netip.Addr, error) {
+func (t *taken) anyIP(ctx context.Context, family corev1.IPFamily, dryRun bool) (netip.Addr, error) {
 	if dryRun {
 		return t.services.ips.Free(ctx, family)
 	}
@@ -130,7 +146,7 @@ func (t *Taken) anyIP(ctx context.Context, family corev1.IPFamily, dryRun bool) 
 	return ip, err
 }
 
-func (t *Taken) takeIP(ctx context.Context, text string, dryRun bool) error {
+func (t *taken) takeIP(ctx context.Context, text string, dryRun bool) error {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
 		return err
@@ -145,8 +161,7 @@ func (t *Taken) takeIP(ctx context.Context, text string, dryRun bool) error {
 	return nil
 }
 
-// Release releases what a service held before a write and does not hold after it; now is nil after
-// a deletion.
+// Release implements kinds.Reserver for services.
 func (a *Services) Release(ctx context.Context, before, now scheme.Object) {
 	had, ok := before.(*corev1.Service)
 	if !ok {
@@ -156,7 +171,7 @@ func (a *Services) Release(ctx context.Context, before, now scheme.Object) {
 	if s, ok := now.(*corev1.Service); ok {
 		has = s
 	}
-	t := &Taken{services: a, service: types.NamespacedName{Namespace: had.Namespace, Name: had.Name}}
+	t := &taken{services: a, service: types.NamespacedName{Namespace: had.Namespace, Name: had.Name}}
 	for _, text := range had.Spec.ClusterIPs {
 		if addr, err := netip.ParseAddr(text); err == nil && !slices.Contains(has.Spec.ClusterIPs, text) {
 			t.ips = append(t.ips, addr)
@@ -168,5 +183,5 @@ func (a *Services) Release(ctx context.Context, before, now scheme.Object) {
 			t.ports = append(t.ports, port)
 		}
 	}
-	t.GiveBack(ctx)
+	t.giveBack(ctx)
 }

@@ -1,0 +1,46 @@
+package kinds_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+)
+
+// TestCompanionsAreServed checks the kinds of which an object goes with another: each is served, and
+// has a namespace exactly if the other does.
+func TestCompanionsAreServed(t *testing.T) {
+	table, found := scheme.New(), 0
+	for gvk, definition := range strategy.All(strategy.Config{}) {
+		for _, companion := range definition.DeletedWith {
+			found++
+			if kind := table.Kind(companion); kind == nil || kind.Namespaced != table.Kind(gvk).Namespaced {
+				t.Errorf("the companion %s of %s is served as %v", companion, gvk, kind)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no kind has companions")
+	}
+}
+
+// nothing reserves nothing.
+type nothing struct{}
+
+func (nothing) Reserve(context.Context, scheme.Object, scheme.Object, bool) (func(context.Context), error) {
+	return func(context.Context) {}, nil
+}
+
+func (nothing) Release(context.Context, scheme.Object, scheme.Object) {}
+
+// TestOnlyServicesReserve checks which definition gets the allocator of services.
+func TestOnlyServicesReserve(t *testing.T) {
+	for gvk, definition := range strategy.All(strategy.Config{Services: nothing{}}) {
+		if want := gvk == corev1.SchemeGroupVersion.WithKind("Service"); (definition.Reserve != nil) != want {
+			t.Errorf("%s reserves: %t, want %t", gvk, !want, want)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package registry
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+)
+
+// What the tests of this folder use besides the package's API.
+const (
+	BookmarkBefore = bookmarkBefore
+	RecordWriter   = recordWriter
+	RecordNobody   = recordNobody
+)
+
+var ErrChanged = errChanged
+
+type Record = record
+
+// Recording returns opts with another record of owners.
+func (opts UpdateOptions) Recording(how Record) UpdateOptions {
+	opts.record = how
+	return opts
+}
+
+func (r *Resource) CreateRecording(
+	ctx context.Context, namespace string, obj scheme.Object, opts metav1.CreateOptions, how Record,
+) (scheme.Object, error) {
+	return r.create(ctx, namespace, obj, opts, how)
+}
+
+func (r *Resource) Remove(ctx context.Context, namespace, name string, seen scheme.Object) (scheme.Object, error) {
+	return r.remove(ctx, namespace, name, seen)
+}
+
+func (r *Resource) Feed() *feed.Feed { return r.feed() }
+
+// On returns the resource in another store.
+func (r *Resource) On(s *store.Store) *Resource {
+	other := *r
+	other.store = s
+	return &other
+}
+
+func (r *Registry) Repair(ctx context.Context, leaked allocate.Leaked) error {
+	return r.repair(ctx, leaked)
+}
+
+// Follow replaces the feeds.
+func (r *Registry) Follow(feeds *feed.Feeds) { r.config.Feeds = feeds }
+
+// Lookup returns the admission plugins' view of the registry.
+func (r *Registry) Lookup() admission.Lookup { return lookup{r} }
+
+// Failure returns what the watch's feed failed with.
+func (w *Watch) Failure() error { return w.failed }

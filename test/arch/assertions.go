@@ -24,8 +24,8 @@ var assertable = map[string]string{
 	"services/apiserver/internal/http/response.message":          kubernetesOwn,
 	"services/apiserver/internal/registry/managedfields.message": kubernetesOwn,
 
-	"libs/pki.interface{Equal(other crypto.PublicKey) bool}":                                            standardKeys,
-	"services/apiserver/internal/kinds/validation/certificates.interface{Equal(crypto.PublicKey) bool}": standardKeys,
+	"libs/pki.interface{Equal(other crypto.PublicKey) bool}":                                 standardKeys,
+	"services/apiserver/internal/kinds/certificates.interface{Equal(crypto.PublicKey) bool}": standardKeys,
 
 	"libs/informer.interface{deliverAll()}":               "any value can be passed for a Registration; only this package's own is one",
 	"libs/informer/workqueue.MetricsProviderWithPriority": "client-go's interface, which its users implement or not",

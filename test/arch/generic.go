@@ -26,7 +26,6 @@ const apiGroups = "k8s.io/api/"
 var particularFiles = map[string]string{
 	"services/apiserver/internal/registry/bind.go":                movesToItsKind,
 	"services/apiserver/internal/registry/bootstrap.go":           movesToItsKind,
-	"services/apiserver/internal/registry/endpoints.go":           movesToItsKind,
 	"services/apiserver/internal/registry/evict.go":               movesToItsKind,
 	"services/apiserver/internal/registry/managedfields/scale.go": movesToItsKind,
 	"services/apiserver/internal/registry/ranges.go":              movesToItsKind,

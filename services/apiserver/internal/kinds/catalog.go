@@ -9,19 +9,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
 // Catalog is the set of served kinds with their definitions. It changes while the apiserver runs:
 // the parts of the apiserver that depend on the set follow its Table. It is safe for concurrent use.
 type Catalog struct {
 	table *scheme.Table
+	// answers are the definitions of kinds that only subresources have, such as Scale.
+	answers map[schema.GroupVersionKind]*Definition
 
 	mu    sync.Mutex // held while definitions is replaced
 	known atomic.Pointer[map[*scheme.Kind]*Definition]
 }
 
 // NewCatalog returns a catalog of the kinds of table, of which it becomes the only writer. builtin
-// has the definitions of those that are stored, by group, version and kind.
+// has the definitions of those that are stored, by group, version and kind. It may also have those
+// of other kinds: of virtual ones, and of those that only subresources have, such as Scale.
 func NewCatalog(table *scheme.Table, builtin map[schema.GroupVersionKind]*Definition) (*Catalog, error) {
 	known := map[*scheme.Kind]*Definition{}
 	for _, kind := range table.Kinds() {
@@ -36,7 +40,9 @@ func NewCatalog(table *scheme.Table, builtin map[schema.GroupVersionKind]*Defini
 		}
 		known[kind] = definition
 	}
-	c := &Catalog{table: table}
+	answers := maps.Clone(builtin)
+	maps.DeleteFunc(answers, func(gvk schema.GroupVersionKind, _ *Definition) bool { return table.Kind(gvk) != nil })
+	c := &Catalog{table: table, answers: answers}
 	c.known.Store(&known)
 	return c, nil
 }
@@ -53,6 +59,18 @@ func (c *Catalog) Find(gvk schema.GroupVersionKind) *Definition { return c.Of(c.
 // FindResource returns the definition of a group, version and resource; nil if it is not served.
 func (c *Catalog) FindResource(gvr schema.GroupVersionResource) *Definition {
 	return c.Of(c.table.Resource(gvr))
+}
+
+// Columns returns the columns of a kind, which may be one that only subresources have; nil if it has
+// none of its own.
+func (c *Catalog) Columns(gvk schema.GroupVersionKind) *columns.Layout {
+	if definition := c.Find(gvk); definition != nil {
+		return definition.Columns
+	}
+	if definition := c.answers[gvk]; definition != nil {
+		return definition.Columns
+	}
+	return nil
 }
 
 // Install adds kinds, all at once or, on an error, none. It returns when requests for them are

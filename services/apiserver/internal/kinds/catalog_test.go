@@ -7,7 +7,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 func gadget() *kinds.Definition {
@@ -20,7 +20,7 @@ func gadget() *kinds.Definition {
 // TestCatalog checks that table and definitions never disagree: a kind that can be found has its
 // definition, and one that was refused or removed has none.
 func TestCatalog(t *testing.T) {
-	catalog, err := strategy.Catalog(scheme.New(), strategy.Config{})
+	catalog, err := builtin.Catalog(scheme.New(), builtin.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCatalog(t *testing.T) {
 
 // TestEveryStoredKindNeedsADefinition checks that a catalog without one is refused.
 func TestEveryStoredKindNeedsADefinition(t *testing.T) {
-	definitions := strategy.All(strategy.Config{})
+	definitions := builtin.All(builtin.Config{})
 	delete(definitions, schema.GroupVersionKind{Version: "v1", Kind: "Pod"})
 	if _, err := kinds.NewCatalog(scheme.New(), definitions); err == nil {
 		t.Error("a catalog was built without a definition of pods")
@@ -64,7 +64,7 @@ func TestEveryStoredKindNeedsADefinition(t *testing.T) {
 
 // TestDefaults checks that a kind that is stored as another one has the stored kind's defaults.
 func TestDefaults(t *testing.T) {
-	catalog, err := strategy.Catalog(scheme.New(), strategy.Config{})
+	catalog, err := builtin.Catalog(scheme.New(), builtin.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
 // Level says how much of a kind's behaviour is Kubernetes'.
@@ -30,6 +31,8 @@ type Definition struct {
 	*scheme.Kind
 	// Level says how much of the kind's behaviour is Kubernetes'.
 	Level Level
+	// Columns are what kubectl prints of an object; nil for its name and creation time.
+	Columns *columns.Layout
 	// Default sets the fields that a client may omit.
 	Default func(obj scheme.Object)
 	// PrepareForCreate sets what a client may not choose at creation, such as the status.

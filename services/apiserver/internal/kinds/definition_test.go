@@ -7,14 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 // TestCompanionsAreServed checks the kinds of which an object goes with another: each is served, and
 // has a namespace exactly if the other does.
 func TestCompanionsAreServed(t *testing.T) {
 	table, found := scheme.New(), 0
-	for gvk, definition := range strategy.All(strategy.Config{}) {
+	for gvk, definition := range builtin.All(builtin.Config{}) {
 		for _, companion := range definition.DeletedWith {
 			found++
 			if kind := table.Kind(companion); kind == nil || kind.Namespaced != table.Kind(gvk).Namespaced {
@@ -38,7 +38,7 @@ func (nothing) Release(context.Context, scheme.Object, scheme.Object) {}
 
 // TestOnlyServicesReserve checks which definition gets the allocator of services.
 func TestOnlyServicesReserve(t *testing.T) {
-	for gvk, definition := range strategy.All(strategy.Config{Services: nothing{}}) {
+	for gvk, definition := range builtin.All(builtin.Config{Services: nothing{}}) {
 		if want := gvk == corev1.SchemeGroupVersion.WithKind("Service"); (definition.Reserve != nil) != want {
 			t.Errorf("%s reserves: %t, want %t", gvk, !want, want)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
 )
 
 const (
@@ -196,7 +196,7 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 	if r.strategy.Validate != nil {
 		errs = r.strategy.Validate(obj)
 	}
-	if errs = validation.SystemMetadata(obj, errs); len(errs) > 0 {
+	if errs = metadata.Validate(obj, errs); len(errs) > 0 {
 		return apierrors.NewInvalid(r.kind.GroupKind(), obj.GetName(), errs)
 	}
 	return nil

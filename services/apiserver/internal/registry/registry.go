@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -54,7 +54,6 @@ type Registry struct {
 	log       *slog.Logger
 	table     *scheme.Table
 	resources *scheme.Derived[map[*scheme.Kind]*Resource]
-	columns   *columns.Columns
 	mismatch  sync.Once // guards the warning that the default range is not the configured one
 	admission *admission.Chain
 	owners    *managedfields.Owners
@@ -77,7 +76,7 @@ func New(config Config) (*Registry, error) {
 	table := config.Catalog.Table()
 	r := &Registry{
 		config: config, log: config.Logger, table: table,
-		columns: columns.New(),
+		
 	}
 	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
@@ -167,7 +166,7 @@ func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *
 			kind = scale.GroupVersionKind()
 		}
 	}
-	return r.registry.columns.Table(kind, objs, listMeta, opts)
+	return r.registry.config.Catalog.Columns(kind).Table(objs, listMeta, opts, time.Now())
 }
 
 // Warnings returns the warnings for a client that writes an object, or the given subresource of it.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 // FuzzSelection parses selectors, and checks that the text of an accepted selector has the same
@@ -21,7 +21,7 @@ func FuzzSelection(f *testing.F) {
 		}
 	}
 	kind := scheme.For[*corev1.Pod](scheme.New())
-	r := &Resource{kind: kind, stored: kind, strategy: strategy.All(strategy.Config{})[kind.GroupVersionKind]}
+	r := &Resource{kind: kind, stored: kind, strategy: builtin.All(builtin.Config{})[kind.GroupVersionKind]}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", Labels: map[string]string{"a": "b", "d": "1"}},
 		Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},

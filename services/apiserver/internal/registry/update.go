@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -230,7 +230,7 @@ func (u *updating) prepare(obj, old scheme.Object) {
 }
 
 func (u *updating) validate(obj, old scheme.Object) error {
-	errs := validation.SystemMetadataUpdate(obj, old)
+	errs := metadata.ValidateUpdate(obj, old)
 	if u.rules.Validate != nil {
 		errs = append(errs, u.rules.Validate(obj, old)...)
 	}

@@ -2,9 +2,9 @@ package server
 
 import (
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -18,7 +18,7 @@ func (p *plane) installKinds() error {
 	if err != nil {
 		return err
 	}
-	p.catalog, err = strategy.Catalog(p.table, strategy.Config{Families: dualstack.FamiliesOf(ranges), Services: p.services})
+	p.catalog, err = builtin.Catalog(p.table, builtin.Config{Families: dualstack.FamiliesOf(ranges), Services: p.services})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,4 @@
-// Package columns builds the tables that kubectl prints, with Kubernetes' columns and cells for
-// each kind.
+// Package columns builds the tables that kubectl prints.
 package columns
 
 import (
@@ -8,39 +7,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Columns builds tables. It is immutable after New and safe for concurrent use.
-type Columns struct {
-	now     func() time.Time
-	layouts map[schema.GroupVersionKind]layout
-	other   layout
-}
-
-// layout holds the columns of one kind, and a function that returns the cells in the columns'
-// order.
-type layout struct {
-	columns []metav1.TableColumnDefinition
-	cells   func(obj scheme.Object, now time.Time) []any
-	// order sorts the rows; nil keeps the list's order.
-	order func(a, b scheme.Object) int
-}
-
-// New returns the columns of all kinds; ages are measured by the machine's clock.
-func New() *Columns {
-	return &Columns{now: time.Now, layouts: layouts(), other: plain()}
-}
-
-// Table returns the table of objs, which are of kind gvk. Kinds without columns of their own get
-// name and creation time. meta is the list's, nil for a single object. opts says whether to omit
-// the column definitions and how much of each object to include; nil means defaults.
-func (c *Columns) Table(gvk schema.GroupVersionKind, objs []scheme.Object, meta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
-	l, ok := c.layouts[gvk]
-	if !ok {
-		l = c.other
+// Table returns the table of objs at the time now. A nil layout shows name and creation time. meta is
+// the list's, nil for a single object. opts says whether to omit the column definitions and how much
+// of each object to include; nil means defaults.
+func (l *Layout) Table(objs []scheme.Object, meta *metav1.ListMeta, opts *metav1.TableOptions, now time.Time) *metav1.Table {
+	if l == nil {
+		l = plain()
 	}
 	if opts == nil {
 		opts = &metav1.TableOptions{}
@@ -53,15 +29,16 @@ func (c *Columns) Table(gvk schema.GroupVersionKind, objs []scheme.Object, meta 
 		table.ResourceVersion = objs[0].GetResourceVersion()
 	}
 	if !opts.NoHeaders {
-		table.ColumnDefinitions = l.columns
+		table.ColumnDefinitions = l.Columns
 	}
-	if l.order != nil {
-		objs = slices.SortedStableFunc(slices.Values(objs), l.order)
+	if l.Order != nil {
+		objs = slices.SortedStableFunc(slices.Values(objs), l.Order)
 	}
-	now := c.now()
 	for _, obj := range objs {
-		row := metav1.TableRow{Cells: l.cells(obj, now), Conditions: conditions(obj)}
-		row.Object = included(obj, opts.IncludeObject)
+		row := metav1.TableRow{Cells: l.Cells(obj, now), Object: included(obj, opts.IncludeObject)}
+		if l.Conditions != nil {
+			row.Conditions = l.Conditions(obj)
+		}
 		table.Rows = append(table.Rows, row)
 	}
 	return table

@@ -14,9 +14,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
 )
 
 // UID is the UID of every object in a Case.
@@ -35,12 +34,11 @@ func User() authn.User {
 type Rules struct {
 	table      *scheme.Table
 	strategies map[schema.GroupVersionKind]*kinds.Definition
-	columns    *columns.Columns
 }
 
 // New returns the rules of all kinds of a table.
 func New(table *scheme.Table) *Rules {
-	return &Rules{table: table, strategies: strategy.All(strategy.Config{}), columns: columns.New()}
+	return &Rules{table: table, strategies: builtin.All(builtin.Config{})}
 }
 
 // Subresources returns the subresources of a kind that have rules for updates.
@@ -103,7 +101,7 @@ func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 		s.Author(obj, User())
 	}
 	errs := s.Validate(obj)
-	if errs = validation.SystemMetadata(obj, errs); len(errs) > 0 {
+	if errs = metadata.Validate(obj, errs); len(errs) > 0 {
 		answer.Errors = ErrorTexts(errs)
 		return answer, nil
 	}
@@ -138,7 +136,7 @@ func (r *Rules) update(kind *scheme.Kind, subresource string, obj, old scheme.Ob
 	obj.SetUID(old.GetUID())
 	obj.SetCreationTimestamp(old.GetCreationTimestamp())
 	var errs field.ErrorList
-	errs = append(errs, validation.SystemMetadataUpdate(obj, old)...)
+	errs = append(errs, metadata.ValidateUpdate(obj, old)...)
 	if rules.Validate != nil {
 		errs = append(errs, rules.Validate(obj, old)...)
 	}
@@ -166,7 +164,7 @@ func (r *Rules) print(kind *scheme.Kind, obj scheme.Object) Answer {
 	if s := r.strategies[kind.GroupVersionKind]; s.Default != nil {
 		s.Default(obj)
 	}
-	table := r.columns.Table(kind.GroupVersionKind, []scheme.Object{obj}, nil, nil)
+	table := r.strategies[kind.GroupVersionKind].Columns.Table([]scheme.Object{obj}, nil, nil, time.Now())
 	var answer Answer
 	for _, column := range table.ColumnDefinitions {
 		answer.Columns = append(answer.Columns, fmt.Sprintf("%s %s %d", column.Name, column.Type, column.Priority))

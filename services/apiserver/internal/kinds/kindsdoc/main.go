@@ -9,8 +9,7 @@ import (
 	"os"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 func main() {
@@ -18,13 +17,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: kinds FILE")
 		os.Exit(2)
 	}
-	catalog, err := strategy.Catalog(scheme.New(), strategy.Config{})
+	catalog, err := builtin.Catalog(scheme.New(), builtin.Config{})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "kinds: %v\n", err)
 		os.Exit(1)
 	}
 	var page bytes.Buffer
-	write(&page, catalog, columns.New())
+	write(&page, catalog)
 	if err := os.WriteFile(os.Args[1], page.Bytes(), 0o644); err != nil { //nolint:gosec // Source files are world-readable.
 		fmt.Fprintf(os.Stderr, "kinds: writing the page: %v\n", err)
 		os.Exit(1)

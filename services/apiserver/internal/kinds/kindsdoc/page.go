@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
 const intro = `<!-- Written by make generate: change the table of kinds, the catalog or the columns instead. -->
@@ -32,7 +32,7 @@ The [last table](#not-acted-on) lists what is stored but has no effect.
 `
 
 // write renders the page.
-func write(page *bytes.Buffer, catalog *kinds.Catalog, printed *columns.Columns) {
+func write(page *bytes.Buffer, catalog *kinds.Catalog) {
 	page.WriteString(intro)
 	all := pod(catalog.Table()).Verbs()
 	fmt.Fprintf(page, "%s\n", counts(catalog))
@@ -57,7 +57,7 @@ func write(page *bytes.Buffer, catalog *kinds.Catalog, printed *columns.Columns)
 		}
 		fmt.Fprintf(page, "| %s |\n", strings.Join([]string{
 			kind.Kind, kind.Resource, strings.Join(kind.ShortNames, " "), scope, verbs, strings.Join(subresources, " "),
-			level(kind, catalog), printedColumns(kind, printed), key(kind),
+			level(kind, catalog), printedColumns(kind, catalog), key(kind),
 		}, " | "))
 	}
 	writeIgnored(page, catalog)
@@ -122,12 +122,12 @@ func level(kind *scheme.Kind, catalog *kinds.Catalog) string {
 	return answered
 }
 
-func printedColumns(kind *scheme.Kind, printed *columns.Columns) string {
+func printedColumns(kind *scheme.Kind, catalog *kinds.Catalog) string {
 	if !slices.Contains(kind.Verbs(), "get") {
 		return ""
 	}
 	var usual, wide []string
-	for _, column := range printed.Table(kind.GroupVersionKind, nil, nil, nil).ColumnDefinitions {
+	for _, column := range catalog.Columns(kind.GroupVersionKind).Table(nil, nil, nil, time.Time{}).ColumnDefinitions {
 		if column.Priority == 0 {
 			usual = append(usual, column.Name)
 		} else {

@@ -6,17 +6,16 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 func TestPage(t *testing.T) {
-	catalog, err := strategy.Catalog(scheme.New(), strategy.Config{})
+	catalog, err := builtin.Catalog(scheme.New(), builtin.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var page bytes.Buffer
-	write(&page, catalog, columns.New())
+	write(&page, catalog)
 	text := page.String()
 	for _, line := range []string{
 		"\n## apps/v1\n",

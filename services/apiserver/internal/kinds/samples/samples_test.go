@@ -7,8 +7,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +20,7 @@ func TestSamplesAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strategies := strategy.All(strategy.Config{})
+	strategies := builtin.All(builtin.Config{})
 	for _, kind := range table.Kinds() {
 		obj := set.Of(kind)
 		if obj.GetObjectKind().GroupVersionKind() != kind.GroupVersionKind || table.KindOf(obj) != kind {

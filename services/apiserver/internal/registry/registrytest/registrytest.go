@@ -15,9 +15,9 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -110,7 +110,7 @@ func newWorld(t testing.TB, table *scheme.Table, config Config) *World {
 	if err != nil {
 		t.Fatalf("making the allocator: %v", err)
 	}
-	w.Catalog, err = strategy.Catalog(table, strategy.Config{Families: dualstack.FamiliesOf(w.Ranges()), Services: w.Services})
+	w.Catalog, err = builtin.Catalog(table, builtin.Config{Families: dualstack.FamiliesOf(w.Ranges()), Services: w.Services})
 	if err != nil {
 		t.Fatalf("making the catalog: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/strategy"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 // TestEveryKindIsFilledIn puts objects into etcd as a program would that knows no defaults. All
@@ -24,7 +24,7 @@ func TestEveryKindIsFilledIn(t *testing.T) {
 	following := newFollowing(t)
 	defer following.end()
 	lacking := map[string]string{}
-	defaults := strategy.All(strategy.Config{})
+	defaults := builtin.All(builtin.Config{})
 	var last *every
 	forEvery(t, func(e *every) {
 		if !e.kind.Stored() {

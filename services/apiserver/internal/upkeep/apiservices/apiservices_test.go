@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/cluster"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/apiregistration"
 )
 
 func TestOf(t *testing.T) {
@@ -17,7 +17,7 @@ func TestOf(t *testing.T) {
 	last := int32(20000)
 	for _, s := range services {
 		found[s.Name] = true
-		if errs := cluster.APIService(s); len(errs) > 0 {
+		if errs := apiregistration.ValidateAPIService(s); len(errs) > 0 {
 			t.Errorf("%s is not valid: %v", s.Name, errs.ToAggregate())
 		}
 		if s.Spec.GroupPriorityMinimum > last {

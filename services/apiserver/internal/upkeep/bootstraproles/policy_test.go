@@ -15,7 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
-	validation "github.com/garboard/garboard/services/apiserver/internal/kinds/validation/rbac"
+	kindsrbac "github.com/garboard/garboard/services/apiserver/internal/kinds/rbac"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
@@ -88,25 +88,25 @@ func TestValid(t *testing.T) {
 	}
 	for _, role := range policy.ClusterRoles {
 		marked(role)
-		if errs := validation.ClusterRole(role); len(errs) > 0 {
+		if errs := kindsrbac.ValidateClusterRole(role); len(errs) > 0 {
 			t.Errorf("%s: %v", role.Name, errs)
 		}
 	}
 	for _, role := range policy.Roles {
 		marked(role)
-		if errs := validation.Role(role); len(errs) > 0 {
+		if errs := kindsrbac.ValidateRole(role); len(errs) > 0 {
 			t.Errorf("%s: %v", role.Name, errs)
 		}
 	}
 	for _, binding := range policy.ClusterRoleBindings {
 		marked(binding)
-		if errs := validation.ClusterRoleBinding(binding); len(errs) > 0 || !known["/"+binding.RoleRef.Name] {
+		if errs := kindsrbac.ValidateClusterRoleBinding(binding); len(errs) > 0 || !known["/"+binding.RoleRef.Name] {
 			t.Errorf("%s: %v", binding.Name, errs)
 		}
 	}
 	for _, binding := range policy.RoleBindings {
 		marked(binding)
-		if errs := validation.RoleBinding(binding); len(errs) > 0 || !known[binding.Namespace+"/"+binding.RoleRef.Name] {
+		if errs := kindsrbac.ValidateRoleBinding(binding); len(errs) > 0 || !known[binding.Namespace+"/"+binding.RoleRef.Name] {
 			t.Errorf("%s: %v", binding.Name, errs)
 		}
 	}

@@ -1,5 +1,3 @@
-// Package claim validates the specs of persistent volume claims, with Kubernetes' error messages.
-// It expects defaults to be filled in.
 package claim
 
 import (

@@ -9,6 +9,17 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
+// Headless reports whether a service has no address of its own.
+func Headless(s *corev1.Service) bool {
+	return len(s.Spec.ClusterIPs) == 1 && s.Spec.ClusterIPs[0] == corev1.ClusterIPNone
+}
+
+// NeedsHealthCheck reports whether the nodes must report to a load balancer whether they have
+// endpoints.
+func NeedsHealthCheck(s *corev1.Service) bool {
+	return s.Spec.Type == corev1.ServiceTypeLoadBalancer && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
 // ServiceIPs validates the addresses and address families of a service, some of which may still be
 // missing. old is the service before an update, or an empty one.
 func ServiceIPs(s, old *corev1.Service) field.ErrorList {
@@ -38,7 +49,7 @@ func ServiceIPs(s, old *corev1.Service) field.ErrorList {
 			}
 			continue
 		}
-		wrong := ip(path.Index(i), address, old.Spec.ClusterIPs)
+		wrong := Ip(path.Index(i), address, old.Spec.ClusterIPs)
 		bad = bad || len(wrong) > 0
 		errs = append(errs, wrong...)
 	}
@@ -98,8 +109,8 @@ func singleStack(spec *corev1.ServiceSpec) bool {
 	return spec.IPFamilyPolicy != nil && *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
 }
 
-// clusterIPsUpdate allows a service to gain or lose its second address, but never to change one.
-func clusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
+// ClusterIPsUpdate allows a service to gain or lose its second address, but never to change one.
+func ClusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
 	if !addressed(s, old) || Headless(s) && Headless(old) {
 		return nil
 	}
@@ -108,7 +119,7 @@ func clusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
 	if len(now) == len(before) {
 		for i := range before {
 			if now[i] != before[i] {
-				errs = append(errs, field.Invalid(path.Index(i), now, unchangeable))
+				errs = append(errs, field.Invalid(path.Index(i), now, Unchangeable))
 			}
 		}
 		return errs
@@ -117,7 +128,7 @@ func clusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
 	case len(now) == 0:
 		errs = append(errs, field.Invalid(path.Index(0), now, "primary clusterIP can not be unset"))
 	case len(before) > 0 && now[0] != before[0]:
-		errs = append(errs, field.Invalid(path.Index(0), now, unchangeable))
+		errs = append(errs, field.Invalid(path.Index(0), now, Unchangeable))
 	}
 	if len(now) == 1 && len(before) > 1 && !singleStack(&s.Spec) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), s.Spec.IPFamilyPolicy,
@@ -126,8 +137,8 @@ func clusterIPsUpdate(s, old *corev1.Service) field.ErrorList {
 	return errs
 }
 
-// ipFamiliesUpdate makes the same check for the address families.
-func ipFamiliesUpdate(s, old *corev1.Service) field.ErrorList {
+// IpFamiliesUpdate makes the same check for the address families.
+func IpFamiliesUpdate(s, old *corev1.Service) field.ErrorList {
 	if !addressed(s, old) || Headless(s) || Headless(old) {
 		return nil
 	}
@@ -136,7 +147,7 @@ func ipFamiliesUpdate(s, old *corev1.Service) field.ErrorList {
 	if len(now) == len(before) {
 		for i := range before {
 			if now[i] != before[i] {
-				errs = append(errs, field.Invalid(path, now, unchangeable))
+				errs = append(errs, field.Invalid(path, now, Unchangeable))
 			}
 		}
 		return errs
@@ -145,7 +156,7 @@ func ipFamiliesUpdate(s, old *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Invalid(path, now, "primary ipFamily can not be unset"))
 	}
 	if len(now) > 0 && len(before) > 0 && now[0] != before[0] {
-		errs = append(errs, field.Invalid(path, s.Spec.ClusterIPs, unchangeable))
+		errs = append(errs, field.Invalid(path, s.Spec.ClusterIPs, Unchangeable))
 	}
 	if len(now) == 1 && len(before) > 1 && !singleStack(&s.Spec) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "ipFamilyPolicy"), s.Spec.IPFamilyPolicy,

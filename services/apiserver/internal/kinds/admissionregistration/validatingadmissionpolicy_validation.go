@@ -1,0 +1,120 @@
+package admissionregistration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Kubernetes' limits for a policy's audit annotations.
+const (
+	maxAuditAnnotations     = 20
+	maxAnnotationExpression = 5 << 10
+)
+
+// validateValidatingPolicy validates a validating policy.
+func validateValidatingPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&p.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validatingSpec(p, false)...)
+}
+
+// validateValidatingPolicyUpdate validates an update of a validating policy. Unchanged match conditions are
+// not checked.
+func validateValidatingPolicyUpdate(p, old *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	same := apiequality.Semantic.DeepEqual(p.Spec.ParamKind, old.Spec.ParamKind) && apiequality.Semantic.DeepEqual(p.Spec.MatchConditions, old.Spec.MatchConditions)
+	return append(errs, validatingSpec(p, same)...)
+}
+
+func validatingSpec(p *admissionregistrationv1.ValidatingAdmissionPolicy, sameConditions bool) field.ErrorList {
+	s, at := &p.Spec, field.NewPath("spec")
+	errs := failurePolicy(s.FailurePolicy, at.Child("failurePolicy"))
+	errs = append(errs, paramKind(s.ParamKind, at.Child("paramKind"))...)
+	errs = append(errs, constraints(s.MatchConstraints, at.Child("matchConstraints"))...)
+	if !sameConditions {
+		errs = append(errs, matchConditions(s.MatchConditions, at.Child("matchConditions"))...)
+	}
+	errs = append(errs, variables(s.Variables, at.Child("variables"))...)
+	if len(s.Validations) == 0 && len(s.AuditAnnotations) == 0 {
+		const either = "validations or auditAnnotations must contain at least one item"
+		return append(errs, field.Required(at.Child("validations"), either), field.Required(at.Child("auditAnnotations"), either))
+	}
+	for i := range s.Validations {
+		errs = append(errs, check(&s.Validations[i], at.Child("validations").Index(i))...)
+	}
+	return append(errs, auditAnnotations(p.Name, s.AuditAnnotations, at.Child("auditAnnotations"))...)
+}
+
+func check(v *admissionregistrationv1.Validation, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	blank := func(text string) bool { return text != "" && strings.TrimSpace(text) == "" }
+	if strings.TrimSpace(v.Expression) == "" {
+		errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
+	}
+	if blank(v.MessageExpression) {
+		errs = append(errs, field.Invalid(at.Child("messageExpression"), v.MessageExpression, "must be non-empty if specified"))
+	}
+	if blank(v.Message) {
+		errs = append(errs, field.Invalid(at.Child("message"), v.Message, "must be non-empty if specified"))
+	} else if strings.ContainsAny(strings.TrimSpace(v.Message), "\n\r") {
+		errs = append(errs, field.Invalid(at.Child("message"), v.Message, "must not contain line breaks"))
+	}
+	if v.Reason != nil {
+		errs = append(errs, one(*v.Reason, at.Child("reason"),
+			metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge)...)
+	}
+	return errs
+}
+
+func auditAnnotations(policy string, list []admissionregistrationv1.AuditAnnotation, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(list) > maxAuditAnnotations {
+		errs = append(errs, field.Invalid(at, list, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
+	}
+	for i, annotation := range list {
+		key, at := at.Index(i).Child("key"), at.Index(i).Child("valueExpression")
+		if policy == "" {
+			errs = append(errs, field.Invalid(key, annotation.Key, "requires metadata.name be non-empty"))
+		} else {
+			for _, msg := range validation.IsQualifiedName(policy + "/" + annotation.Key) {
+				errs = append(errs, field.Invalid(key, policy+"/"+annotation.Key, msg))
+			}
+		}
+		switch expression := strings.TrimSpace(annotation.ValueExpression); {
+		case expression == "":
+			errs = append(errs, field.Required(at, "valueExpression is not specified"))
+		case len(expression) > maxAnnotationExpression:
+			errs = append(errs, field.Required(at, fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationExpression)))
+		}
+		if slices.ContainsFunc(list[:i], func(other admissionregistrationv1.AuditAnnotation) bool { return other.Key == annotation.Key }) {
+			errs = append(errs, field.Duplicate(key, annotation.Key))
+		}
+	}
+	return errs
+}
+
+// validateValidatingPolicyStatus validates the status of a validating policy.
+func validateValidatingPolicyStatus(p, _ *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("status")
+	if checked := p.Status.TypeChecking; checked != nil {
+		for i, warning := range checked.ExpressionWarnings {
+			at := at.Child("typeChecking", "expressionWarnings").Index(i)
+			if warning.Warning == "" {
+				errs = append(errs, field.Required(at.Child("warning"), ""))
+			}
+			if strings.TrimSpace(warning.FieldRef) == "" {
+				errs = append(errs, field.Required(at.Child("fieldRef"), ""))
+			}
+		}
+	}
+	return append(errs, metav1validation.ValidateConditions(p.Status.Conditions, at.Child("conditions"))...)
+}

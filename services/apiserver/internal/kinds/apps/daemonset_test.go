@@ -1,0 +1,62 @@
+package apps
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+)
+
+// sample returns a valid new object of a kind as it is stored.
+func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
+	t.Helper()
+	table := scheme.New()
+	set, err := samples.New(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := set.Of(scheme.For[T](table)).(T)
+	obj.SetUID("u")
+	s.Default(obj)
+	s.PrepareForCreate(obj)
+	if errs := s.Validate(obj); len(errs) > 0 {
+		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
+	}
+	return obj
+}
+
+func TestDaemonSetTemplateNumber(t *testing.T) {
+	s := DaemonSet()
+	d := sample[*appsv1.DaemonSet](t, s)
+	number := func(d *appsv1.DaemonSet) string { return d.Annotations[appsv1.DeprecatedTemplateGeneration] }
+	if number(d) != "1" {
+		t.Fatalf("new template: got number %q", number(d))
+	}
+	changed := d.DeepCopy()
+	changed.Annotations, changed.Spec.MinReadySeconds = nil, 5
+	s.Update.Prepare(changed, d)
+	if number(changed) != "1" {
+		t.Errorf("same template: got number %q", number(changed))
+	}
+	changed.Spec.Template.Spec.Containers[0].Image = "other"
+	s.Update.Prepare(changed, d)
+	if number(changed) != "2" {
+		t.Errorf("next template: got number %q", number(changed))
+	}
+}
+
+func TestDefaultDaemonSet(t *testing.T) {
+	d := &appsv1.DaemonSet{}
+	defaultDaemonSet(d)
+	if r := d.Spec.UpdateStrategy.RollingUpdate; r.MaxUnavailable.IntVal != 1 || r.MaxSurge.IntVal != 0 || *d.Spec.RevisionHistoryLimit != 10 {
+		t.Errorf("got spec %+v", d.Spec)
+	}
+	d = &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}}}
+	defaultDaemonSet(d)
+	if d.Spec.UpdateStrategy.RollingUpdate != nil {
+		t.Errorf("got spec %+v", d.Spec)
+	}
+}

@@ -1,0 +1,97 @@
+package apps
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
+)
+
+// Deployment defines the kind Deployment.
+func Deployment() *kinds.Definition {
+	specStatus := kinds.SpecStatusOf(func(d *appsv1.Deployment) (*appsv1.DeploymentSpec, *appsv1.DeploymentStatus) {
+		return &d.Spec, &d.Status
+	})
+	return kinds.Of[*appsv1.Deployment]{
+		Columns:  deploymentColumns(),
+		Level:    kinds.Full,
+		Default:  defaultDeployment,
+		Create:   specStatus.Begin,
+		Validate: validateDeployment,
+		Update: kinds.ChangeOf[*appsv1.Deployment]{
+			Prepare: func(d, old *appsv1.Deployment) {
+				specStatus.KeepStatus(d, old)
+				// Annotations count as well: the controller copies them to the replica sets.
+				if !apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
+					d.Generation = old.Generation + 1
+				}
+			},
+			Validate: validateDeploymentUpdate,
+		},
+		Subresources: map[string]kinds.ChangeOf[*appsv1.Deployment]{"status": {
+			Prepare: func(d, old *appsv1.Deployment) {
+				specStatus.KeepSpec(d, old)
+				d.Labels = old.Labels
+			},
+			Validate: validateDeploymentStatus,
+		}},
+		Warnings: func(d *appsv1.Deployment) []string {
+			return podtemplate.PodTemplateWarnings(&d.Spec.Template, templatePath())
+		},
+		CreationWarnings: func(d *appsv1.Deployment) []string { return podtemplate.WorkloadNameWarnings(d.Name) },
+	}.Definition()
+}
+
+// defaultDeployment sets the defaults of a deployment.
+func defaultDeployment(d *appsv1.Deployment) {
+	podtemplate.DefaultPodTemplate(&d.Spec.Template)
+	kinds.Fill(&d.Spec.Replicas, int32(podtemplate.Replicas))
+	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(podtemplate.RevisionHistory))
+	kinds.Fill(&d.Spec.ProgressDeadlineSeconds, int32(podtemplate.ProgressDeadline))
+	kinds.FillString(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
+	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
+		return
+	}
+	if d.Spec.Strategy.RollingUpdate == nil {
+		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+	}
+	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString(podtemplate.Surge))
+	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString(podtemplate.Surge))
+}
+
+func deploymentColumns() *columns.Layout {
+	spec, status := appsv1.DeploymentSpec{}.SwaggerDoc(), appsv1.DeploymentStatus{}.SwaggerDoc()
+	return columns.Of([]metav1.TableColumnDefinition{
+		columns.Name(),
+		columns.Text("Ready", "Number of the pod with ready state"),
+		columns.Text("Up-to-date", status["updatedReplicas"]),
+		columns.Text("Available", status["availableReplicas"]),
+		columns.Age(),
+		columns.Wide(columns.Text("Containers", columns.ContainersDescription)),
+		columns.Wide(columns.Text("Images", columns.ImagesDescription)),
+		columns.Wide(columns.Text("Selector", spec["selector"])),
+	}, func(d *appsv1.Deployment, now time.Time) []any {
+		containers, images := columns.Template(&d.Spec.Template)
+		return []any{
+			d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, wanted(d.Spec.Replicas)), int64(d.Status.UpdatedReplicas),
+			int64(d.Status.AvailableReplicas), columns.AgeOf(d, now), containers, images, columns.Selector(d.Spec.Selector),
+		}
+	})
+}
+
+// atMostAll checks that a percentage is not above 100.
+func atMostAll(value *intstr.IntOrString, path *field.Path) field.ErrorList {
+	if value != nil && value.Type == intstr.String && values.Number(value) > 100 {
+		return field.ErrorList{field.Invalid(path, value, "must not be greater than 100%")}
+	}
+	return nil
+}

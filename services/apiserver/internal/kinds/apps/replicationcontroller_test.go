@@ -1,0 +1,28 @@
+package apps
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestDefaultReplicationController(t *testing.T) {
+	labels := map[string]string{"app": "web"}
+	rc := &corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}}}
+	defaultReplicationController(rc)
+	if *rc.Spec.Replicas != 1 || !cmp.Equal(rc.Spec.Selector, labels) || !cmp.Equal(rc.Labels, labels) || rc.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		t.Errorf("got controller %+v", rc)
+	}
+	rc.Labels["other"] = "x"
+	if len(labels) != 1 || len(rc.Spec.Selector) != 1 {
+		t.Error("labels, selector and template share a map")
+	}
+	own := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"c": "d"}, Template: rc.Spec.Template}}
+	defaultReplicationController(own)
+	if own.Labels["a"] != "b" || len(own.Labels) != 1 || own.Spec.Selector["c"] != "d" || len(own.Spec.Selector) != 1 {
+		t.Errorf("the explicit values became %+v", own)
+	}
+	defaultReplicationController(&corev1.ReplicationController{})
+}

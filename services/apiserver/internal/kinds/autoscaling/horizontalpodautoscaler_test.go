@@ -1,0 +1,86 @@
+package autoscaling
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+)
+
+// sample returns a valid new object of a kind as it is stored.
+func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
+	t.Helper()
+	table := scheme.New()
+	set, err := samples.New(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := set.Of(scheme.For[T](table)).(T)
+	obj.SetUID("u")
+	s.Default(obj)
+	s.PrepareForCreate(obj)
+	if errs := s.Validate(obj); len(errs) > 0 {
+		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
+	}
+	return obj
+}
+
+// TestAutoscalerVersions checks that the first version gets the same defaults and checks as the
+// second.
+func TestAutoscalerVersions(t *testing.T) {
+	s := HorizontalPodAutoscalerV1()
+	a := sample[*autoscalingv1.HorizontalPodAutoscaler](t, s)
+	a.Spec.TargetCPUUtilizationPercentage = nil
+	s.PrepareForCreate(a)
+	if p := a.Spec.TargetCPUUtilizationPercentage; p == nil || *p != 80 {
+		t.Errorf("without a target: got %v", p)
+	}
+	stored := s.ToStored(a).(*autoscalingv2.HorizontalPodAutoscaler)
+	if len(stored.Spec.Metrics) != 1 || *stored.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 {
+		t.Errorf("got stored spec %+v", stored.Spec)
+	}
+	if back := s.FromStored(stored).(*autoscalingv1.HorizontalPodAutoscaler); !apiequality.Semantic.DeepEqual(back.Spec, a.Spec) {
+		t.Errorf("got spec %+v after the round trip", back.Spec)
+	}
+	a.Spec.TargetCPUUtilizationPercentage, a.Spec.MaxReplicas = new(int32(0)), 0
+	var got []string
+	for _, err := range s.Validate(a) {
+		got = append(got, err.Error())
+	}
+	want := []string{
+		"spec.maxReplicas: Invalid value: 0: must be greater than 0", "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+		"spec.metrics[0].resource.target.averageUtilization: Invalid value: 0: must be greater than 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDefaultHorizontalPodAutoscaler(t *testing.T) {
+	a := &autoscalingv2.HorizontalPodAutoscaler{}
+	defaultHorizontalPodAutoscaler(a)
+	if len(a.Spec.Metrics) != 1 || *a.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 || *a.Spec.MinReplicas != 1 || a.Spec.Behavior != nil {
+		t.Errorf("got spec %+v", a.Spec)
+	}
+	policy := func(kind autoscalingv2.HPAScalingPolicyType, value int32) autoscalingv2.HPAScalingPolicy {
+		return autoscalingv2.HPAScalingPolicy{Type: kind, Value: value, PeriodSeconds: 15}
+	}
+	a.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{SelectPolicy: new(autoscalingv2.MinChangePolicySelect)}}
+	defaultHorizontalPodAutoscaler(a)
+	want := &autoscalingv2.HorizontalPodAutoscalerBehavior{
+		ScaleUp: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: new(int32(0)), SelectPolicy: new(autoscalingv2.MinChangePolicySelect), Policies: []autoscalingv2.HPAScalingPolicy{
+			policy(autoscalingv2.PodsScalingPolicy, 4), policy(autoscalingv2.PercentScalingPolicy, 100),
+		}},
+		ScaleDown: &autoscalingv2.HPAScalingRules{SelectPolicy: new(autoscalingv2.MaxChangePolicySelect), Policies: []autoscalingv2.HPAScalingPolicy{policy(autoscalingv2.PercentScalingPolicy, 100)}},
+	}
+	if diff := cmp.Diff(want, a.Spec.Behavior); diff != "" {
+		t.Errorf("the behavior (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,2 @@
+// Package batch defines the kinds of batch: Jobs and CronJobs.
+package batch

@@ -1,0 +1,2 @@
+// Package certificates defines the kinds of certificates.k8s.io: requests for certificates, and trust bundles.
+package certificates

@@ -1,0 +1,2 @@
+// Package core defines the kinds of the core group. Pods, services and volumes have folders of their own.
+package core

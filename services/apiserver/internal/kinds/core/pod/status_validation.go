@@ -1,0 +1,192 @@
+package pod
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
+)
+
+// validateStatusUpdate validates an update of a pod's status.
+func validateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
+	meta, path := field.NewPath("metadata"), field.NewPath("status")
+	errs := podspec.AnnotationsUpdate(pod, old, meta.Child("annotations"))
+	errs = append(errs, podspec.Annotations(pod.Annotations, &pod.Spec, meta.Child("annotations"))...)
+	errs = append(errs, conditions(pod.Status.Conditions, meta.Child("conditions"))...) // Kubernetes uses this path.
+	if pod.Spec.NodeName != old.Spec.NodeName {
+		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
+	}
+	if name := pod.Status.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
+		errs = append(errs, values.Invalid(path.Child("nominatedNodeName"), name, apivalidation.NameIsDNSSubdomain(name, false))...)
+	}
+	errs = append(errs, ended(pod.Status.ContainerStatuses, old.Status.ContainerStatuses, &old.Spec, path.Child("containerStatuses"))...)
+	errs = append(errs, ended(pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses, &old.Spec, path.Child("initContainerStatuses"))...)
+	never := &corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever} // Ephemeral containers are not restarted.
+	errs = append(errs, ended(pod.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, never, path.Child("ephemeralContainerStatuses"))...)
+	errs = append(errs, claimStatuses(pod, path.Child("resourceClaimStatuses"))...)
+	errs = append(errs, addresses(pod, path)...)
+	system := corev1.Linux
+	if pod.Spec.OS != nil {
+		system = pod.Spec.OS.Name
+	}
+	for _, list := range []struct {
+		name     string
+		statuses []corev1.ContainerStatus
+	}{
+		{"containerStatuses", pod.Status.ContainerStatuses}, {"initContainerStatuses", pod.Status.InitContainerStatuses},
+		{"ephemeralContainerStatuses", pod.Status.EphemeralContainerStatuses},
+	} {
+		for i := range list.statuses {
+			errs = append(errs, statusUser(list.statuses[i].User, system, path.Child(list.name).Index(i).Child("linux"))...)
+		}
+	}
+	return errs
+}
+
+func conditions(list []corev1.PodCondition, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, condition := range list {
+		errs = append(errs, values.QualifiedName(string(condition.Type), path.Index(i).Child("Type"))...)
+	}
+	return errs
+}
+
+// ended rejects reviving a container that neither its pod's restart policy nor its own restarts.
+func ended(now, old []corev1.ContainerStatus, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, before := range old {
+		end := before.State.Terminated
+		if end == nil || restartable(spec, before.Name, end.ExitCode) {
+			continue
+		}
+		for _, status := range now {
+			if status.Name == before.Name && status.State.Terminated == nil {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			}
+		}
+	}
+	return errs
+}
+
+// restartable reports whether a container that exited with code may run again.
+func restartable(spec *corev1.PodSpec, name string, code int32) bool {
+	policy := spec.RestartPolicy
+	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range list {
+			c := &list[i]
+			if slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
+				return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+			}) {
+				return true // Any container may restart all others.
+			}
+			if c.Name != name {
+				continue
+			}
+			if ruled(c.RestartPolicyRules, code) {
+				return true
+			}
+			if c.RestartPolicy != nil {
+				policy = corev1.RestartPolicy(*c.RestartPolicy)
+			}
+		}
+	}
+	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
+}
+
+// ruled reports whether a rule restarts a container that exited with code.
+func ruled(rules []corev1.ContainerRestartRule, code int32) bool {
+	for _, rule := range rules {
+		if rule.ExitCodes == nil {
+			continue
+		}
+		listed := slices.Contains(rule.ExitCodes.Values, code)
+		if listed == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+			return true
+		}
+	}
+	return false
+}
+
+func claimStatuses(pod *corev1.Pod, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, status := range pod.Status.ResourceClaimStatuses {
+		at := path.Index(i).Child("name")
+		if !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == status.Name }) {
+			errs = append(errs, field.Invalid(at, status.Name, "must match the name of an entry in `spec.resourceClaims`"))
+		}
+		if slices.ContainsFunc(pod.Status.ResourceClaimStatuses[:i], func(s corev1.PodResourceClaimStatus) bool { return s.Name == status.Name }) {
+			errs = append(errs, field.Duplicate(at, status.Name))
+		}
+		if name := status.ResourceClaimName; name != nil {
+			errs = append(errs, values.Invalid(at, name, apivalidation.NameIsDNSSubdomain(*name, false))...)
+		}
+	}
+	return errs
+}
+
+// addresses checks the addresses of a pod and of its node: at most one of each family.
+func addresses(pod *corev1.Pod, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	ips := make([]string, len(pod.Status.PodIPs))
+	for i, ip := range pod.Status.PodIPs {
+		ips[i] = ip.IP
+	}
+	errs = append(errs, dualStack(ips, pod.Status.PodIPs, func(i int) any { return pod.Status.PodIPs[i] }, path.Child("podIPs"))...)
+	if len(pod.Status.HostIPs) == 0 {
+		return errs
+	}
+	if first := pod.Status.HostIPs[0].IP; first != pod.Status.HostIP {
+		errs = append(errs, field.Invalid(path.Child("hostIPs").Index(0).Child("ip"), first, "must be equal to `hostIP`"))
+	}
+	ips = make([]string, len(pod.Status.HostIPs))
+	for i, ip := range pod.Status.HostIPs {
+		ips[i] = ip.IP
+	}
+	return append(errs, dualStack(ips, pod.Status.HostIPs, func(i int) any { return pod.Status.HostIPs[i] }, path.Child("hostIPs"))...)
+}
+
+func dualStack(ips []string, all any, one func(int) any, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, ip := range ips {
+		errs = append(errs, validation.IsValidIP(path.Index(i), ip)...)
+	}
+	if len(ips) < 2 {
+		return errs
+	}
+	dual, err := netutils.IsDualStackIPStrings(ips)
+	if err != nil {
+		errs = append(errs, field.InternalError(path, fmt.Errorf("failed to check for dual stack with error:%w", err)))
+	}
+	if !dual || len(ips) > 2 {
+		errs = append(errs, field.Invalid(path, all, "may specify no more than one IP for each IP family"))
+	}
+	for i, ip := range ips {
+		if slices.Contains(ips[:i], ip) {
+			errs = append(errs, field.Duplicate(path.Index(i), one(i)))
+		}
+	}
+	return errs
+}
+
+// statusUser checks the user that a container runs as.
+func statusUser(user *corev1.ContainerUser, system corev1.OSName, path *field.Path) field.ErrorList {
+	if user == nil || user.Linux == nil {
+		return nil
+	}
+	if system == corev1.Windows {
+		return field.ErrorList{field.Forbidden(path, "cannot be set for a windows pod")}
+	}
+	errs := podspec.UserID(&user.Linux.UID, path.Child("uid"))
+	errs = append(errs, podspec.GroupID(&user.Linux.GID, path.Child("gid"))...)
+	for i := range user.Linux.SupplementalGroups {
+		errs = append(errs, podspec.GroupID(&user.Linux.SupplementalGroups[i], path.Child("supplementalGroups").Index(i))...)
+	}
+	return errs
+}

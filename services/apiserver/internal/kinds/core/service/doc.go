@@ -1,0 +1,2 @@
+// Package service defines Services and Endpoints.
+package service

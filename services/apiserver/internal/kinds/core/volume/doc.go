@@ -1,0 +1,2 @@
+// Package volume defines PersistentVolumes and PersistentVolumeClaims.
+package volume

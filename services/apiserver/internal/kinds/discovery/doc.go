@@ -1,0 +1,2 @@
+// Package discovery defines the kind of discovery.k8s.io, the EndpointSlice.
+package discovery

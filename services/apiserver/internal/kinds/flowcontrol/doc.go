@@ -1,0 +1,2 @@
+// Package flowcontrol defines the kinds of flowcontrol.apiserver.k8s.io: FlowSchemas and priority levels.
+package flowcontrol

@@ -1,0 +1,2 @@
+// Package node defines the kind of node.k8s.io, the RuntimeClass.
+package node

@@ -1,0 +1,50 @@
+package node
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/scheduling"
+)
+
+// validateRuntimeClass validates a runtime class.
+func validateRuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	for _, msg := range apivalidation.NameIsDNSLabel(c.Handler, false) {
+		errs = append(errs, field.Invalid(field.NewPath("handler"), c.Handler, msg))
+	}
+	if c.Overhead != nil {
+		errs = append(errs, resources.Requirements(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, resources.ContainerName, field.NewPath("overhead"))...)
+	}
+	if c.Scheduling == nil {
+		return errs
+	}
+	at := field.NewPath("scheduling")
+	errs = append(errs, metav1validation.ValidateLabels(c.Scheduling.NodeSelector, at.Child("nodeSelector"))...)
+	at = at.Child("tolerations")
+	errs = append(errs, scheduling.Tolerations(c.Scheduling.Tolerations, at.Child("tolerations"))...) // Kubernetes uses this field name.
+	type key struct {
+		key, value string
+		operator   corev1.TolerationOperator
+		effect     corev1.TaintEffect
+	}
+	seen := map[key]bool{}
+	for i, t := range c.Scheduling.Tolerations {
+		k := key{t.Key, t.Value, t.Operator, t.Effect}
+		if seen[k] {
+			errs = append(errs, field.Duplicate(at.Index(i), t))
+		}
+		seen[k] = true
+	}
+	return errs
+}
+
+// validateRuntimeClassUpdate validates an update of a runtime class.
+func validateRuntimeClassUpdate(c, old *nodev1.RuntimeClass) field.ErrorList {
+	errs := append(validateRuntimeClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	return append(errs, apivalidation.ValidateImmutableField(c.Handler, old.Handler, field.NewPath("handler"))...)
+}

@@ -1,0 +1,2 @@
+// Package policy defines the kind of policy, the PodDisruptionBudget.
+package policy

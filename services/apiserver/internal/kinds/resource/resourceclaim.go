@@ -1,0 +1,57 @@
+package resource
+
+import (
+	"strings"
+	"time"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+)
+
+// ResourceClaim defines the kind ResourceClaim.
+func ResourceClaim() *kinds.Definition {
+	type claim = *resourcev1.ResourceClaim
+	status := kinds.ChangeOf[claim]{
+		Prepare:  func(c, old claim) { c.Spec = *old.Spec.DeepCopy(); kinds.KeepMetadata(c, old) },
+		Validate: validateClaimStatus,
+	}
+	return kinds.Of[claim]{
+		Columns:  resourceClaimColumns(),
+		Level:    kinds.Generic,
+		Default:  defaultResourceClaim,
+		Create:   func(c claim) { c.Status = resourcev1.ResourceClaimStatus{} },
+		Validate: validateClaim,
+		Update: kinds.ChangeOf[claim]{
+			Prepare:  func(c, old claim) { c.Status = *old.Status.DeepCopy() },
+			Validate: validateClaimUpdate,
+		},
+		Subresources: map[string]kinds.ChangeOf[claim]{"status": status},
+	}.Definition()
+}
+
+// defaultResourceClaim sets the defaults of a claim for devices.
+func defaultResourceClaim(c *resourcev1.ResourceClaim) { deviceClaim(&c.Spec.Devices) }
+
+func resourceClaimColumns() *columns.Layout {
+	return columns.Of([]metav1.TableColumnDefinition{
+		columns.Name(), columns.Text("State", "A summary of the current state (allocated, pending, reserved, etc.)."), columns.Age(),
+	}, func(c *resourcev1.ResourceClaim, now time.Time) []any {
+		var states []string
+		if c.DeletionTimestamp != nil {
+			states = append(states, "deleted")
+		}
+		switch {
+		case c.Status.Allocation == nil && c.DeletionTimestamp == nil:
+			states = append(states, "pending")
+		case c.Status.Allocation == nil:
+		case len(c.Status.ReservedFor) > 0:
+			states = append(states, "allocated", "reserved")
+		default:
+			states = append(states, "allocated")
+		}
+		return []any{c.Name, strings.Join(states, ","), columns.AgeOf(c, now)}
+	})
+}

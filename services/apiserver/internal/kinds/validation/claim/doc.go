@@ -1,0 +1,2 @@
+// Package claim validates what a storage claim asks for, in claims and in templates of claims.
+package claim

@@ -1,0 +1,2 @@
+// Package metadata validates the metadata that every kind has.
+package metadata

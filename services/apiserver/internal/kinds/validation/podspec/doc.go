@@ -1,0 +1,2 @@
+// Package podspec validates the specs of pods and of pod templates.
+package podspec

@@ -1,0 +1,2 @@
+// Package scheduling validates where pods may run: affinity, tolerations and topology spread.
+package scheduling

@@ -1,0 +1,2 @@
+// Package volumesource validates the sources of volumes, in pods and in persistent volumes.
+package volumesource

@@ -5,17 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
-
-// beatToken is the last token of the subject at which an apiserver receives beats.
-const beatToken = "beat"
-
-// beatReply begins the last token of the subject at which the answer to a beat arrives. No call's
-// number begins with it.
-const beatReply = "-"
 
 // beat checks on the calls. The timer calls it.
 func (t *Transport) beat() {
@@ -42,7 +35,7 @@ func (t *Transport) beat() {
 // ask asks every apiserver about its calls.
 func (t *Transport) ask() {
 	t.mu.Lock()
-	asked := map[string][]question{}
+	asked := map[string][]protocol.Question{}
 	for _, c := range t.calls {
 		if at, q, ok := c.question(); ok {
 			asked[at] = append(asked[at], q)
@@ -56,10 +49,10 @@ func (t *Transport) ask() {
 	beats := maps.Clone(t.beats)
 	t.mu.Unlock()
 	for number, at := range beats {
-		reply := t.inbox + "." + beatReply + strconv.FormatUint(number, 36)
-		for questions := range slices.Chunk(asked[at], maxBeats) {
+		reply := t.inbox + "." + protocol.BeatReply + strconv.FormatUint(number, 36)
+		for questions := range slices.Chunk(asked[at], protocol.MaxQuestions) {
 			// A beat belongs to no single request, so only the loss of the connection ends it.
-			if err := t.conn.PublishRequest(context.Background(), at+"."+beatToken, reply, encodeQuestions(questions)); err != nil {
+			if err := t.conn.PublishRequest(context.Background(), at+"."+protocol.BeatToken, reply, protocol.EncodeQuestions(questions)); err != nil {
 				t.logger.Debug("could not ask an apiserver about calls", "err", err)
 			}
 		}
@@ -93,30 +86,19 @@ func (t *Transport) answered(number string, m bus.Message) {
 		}
 		return
 	}
-	f, err := decode(m.Data)
-	if err != nil || f.kind != kindBeat {
+	f, err := protocol.Decode(m.Data)
+	if err != nil || f.Kind != protocol.KindBeat {
 		t.logger.Warn("ignored a malformed answer to a beat", "err", err)
 		return
 	}
-	replies, err := decodeReplies(f.body)
+	replies, err := protocol.DecodeReplies(f.Body)
 	if err != nil {
 		t.logger.Warn("ignored a malformed answer to a beat", "err", err)
 		return
 	}
 	for _, r := range replies {
-		if c := t.call(r.call); c != nil {
+		if c := t.call(r.Call); c != nil {
 			c.learn(at, r)
 		}
 	}
-}
-
-// splitAddress splits the subject at which an apiserver receives messages about a call into the
-// subject at which it receives beats, without the last token, and the call's number there.
-func splitAddress(subject string) (at string, number uint64, ok bool) {
-	cut := strings.LastIndexByte(subject, '.')
-	if cut < 0 {
-		return "", 0, false
-	}
-	number, err := strconv.ParseUint(subject[cut+1:], 36, 64)
-	return subject[:cut], number, err == nil
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
 // call is a request in flight, and then the body of its response.
@@ -61,7 +63,7 @@ func (c *call) answer() (*http.Response, error) {
 }
 
 // receive handles a message of the apiserver about the call.
-func (c *call) receive(f frame, from string) {
+func (c *call) receive(f protocol.Frame, from string) {
 	c.mu.Lock()
 	c.heard = time.Now()
 	if c.server == "" {
@@ -69,7 +71,7 @@ func (c *call) receive(f frame, from string) {
 		if c.done {
 			// It was canceled before any apiserver could be notified.
 			c.mu.Unlock()
-			c.notify(kindAbort, 0)
+			c.notify(protocol.KindAbort, 0)
 			c.transport.remove(c)
 			return
 		}
@@ -79,26 +81,26 @@ func (c *call) receive(f frame, from string) {
 		return
 	}
 	headed, err := false, error(nil)
-	switch f.kind {
-	case kindAnswer:
-		headed = f.first()
+	switch f.Kind {
+	case protocol.KindAnswer:
+		headed = f.First()
 		err = c.add(f)
-	case kindCredit:
-		c.allowed = max(c.allowed, f.number)
+	case protocol.KindCredit:
+		c.allowed = max(c.allowed, f.Number)
 		if c.credited != nil {
 			signal(c.credited)
 		}
-	case kindAbort:
+	case protocol.KindAbort:
 		err = ErrAborted
-	case kindRequest, kindBeat:
-		err = fmt.Errorf("%w: kind %d", errMalformed, f.kind)
+	case protocol.KindRequest, protocol.KindBeat:
+		err = fmt.Errorf("%w: kind %d", protocol.ErrMalformed, f.Kind)
 	}
 	if err != nil {
 		c.mu.Unlock()
 		c.fail(err)
 		return
 	}
-	if f.kind == kindAnswer && f.last() {
+	if f.Kind == protocol.KindAnswer && f.Last() {
 		c.finish(c.whole())
 	}
 	done := c.done
@@ -113,25 +115,25 @@ func (c *call) receive(f frame, from string) {
 }
 
 // add adds a part of the response. The lock is held.
-func (c *call) add(f frame) error {
-	n := uint64(len(f.body))
+func (c *call) add(f protocol.Frame) error {
+	n := uint64(len(f.Body))
 	switch {
-	case f.first() == (c.response != nil):
-		return fmt.Errorf("%w: a part without a head, or a second head", errMalformed)
-	case f.number != c.received:
+	case f.First() == (c.response != nil):
+		return fmt.Errorf("%w: a part without a head, or a second head", protocol.ErrMalformed)
+	case f.Number != c.received:
 		return fmt.Errorf("%w: a part of the response is missing", ErrLost)
 	case n > c.granted-c.received:
-		return fmt.Errorf("%w: more than the granted credit", errMalformed)
+		return fmt.Errorf("%w: more than the granted credit", protocol.ErrMalformed)
 	}
-	if f.first() {
-		response, err := decodeAnswer(f.head, c.request)
+	if f.First() {
+		response, err := protocol.DecodeAnswer(f.Head, c.request)
 		if err != nil {
 			return err
 		}
 		c.response = response
 	}
 	if n > 0 {
-		c.queue = append(c.queue, f.body)
+		c.queue = append(c.queue, f.Body)
 		c.received += n
 		c.transport.unused.Add(-int64(n))
 	}
@@ -142,7 +144,7 @@ func (c *call) add(f frame) error {
 // body is incomplete. The lock is held.
 func (c *call) whole() error {
 	length := c.response.ContentLength
-	if hasBody(c.request.Method, c.response.StatusCode) && length >= 0 && uint64(length) != c.received {
+	if protocol.HasBody(c.request.Method, c.response.StatusCode) && length >= 0 && uint64(length) != c.received {
 		return io.ErrUnexpectedEOF
 	}
 	return io.EOF
@@ -166,7 +168,7 @@ func (c *call) fail(err error) {
 		c.mu.Unlock()
 		return
 	}
-	lost := errors.Is(err, ErrLost) || errors.Is(err, ErrAborted) || errors.Is(err, errMalformed)
+	lost := errors.Is(err, ErrLost) || errors.Is(err, ErrAborted) || errors.Is(err, protocol.ErrMalformed)
 	if lost {
 		c.transport.logger.Debug("lost an API call over NATS", "method", c.request.Method, "path", c.request.URL.Path, "err", err)
 	}
@@ -186,7 +188,7 @@ func (c *call) fail(err error) {
 	c.mu.Unlock()
 	signal(c.wake)
 	if taken {
-		c.notify(kindAbort, 0)
+		c.notify(protocol.KindAbort, 0)
 		c.transport.remove(c)
 	}
 	// Otherwise it stays known, so that the apiserver that accepted it is notified when its first
@@ -204,14 +206,14 @@ func (c *call) unheard() {
 }
 
 // notify sends a message to the apiserver, if it is known. Beats repeat what matters.
-func (c *call) notify(what kind, number uint64) {
+func (c *call) notify(what protocol.Kind, number uint64) {
 	c.mu.Lock()
 	server := c.server
 	c.mu.Unlock()
 	if server == "" {
 		return
 	}
-	data := frame{kind: what, number: number}.appendTo(nil)
+	data := protocol.Frame{Kind: what, Number: number}.AppendTo(nil)
 	// Without cancellation: the apiserver must also hear that the request's context has ended.
 	ctx := context.WithoutCancel(c.request.Context())
 	if err := c.transport.conn.PublishRequest(ctx, server, c.transport.subject(c.number), data); err != nil {
@@ -244,28 +246,28 @@ func (c *call) silent(patience time.Duration) bool {
 func (c *call) isAt(at string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	own, _, ok := splitAddress(c.server)
+	own, _, ok := protocol.SplitAddress(c.server)
 	return ok && own == at
 }
 
 // question returns the question to ask the apiserver about the call; ok is false if the apiserver
 // is not known or the call is done.
-func (c *call) question() (at string, q question, ok bool) {
+func (c *call) question() (at string, q protocol.Question, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, number, ok := splitAddress(c.server)
-	return at, question{server: number, call: c.number, granted: c.granted, sent: c.sent}, ok && !c.done
+	at, number, ok := protocol.SplitAddress(c.server)
+	return at, protocol.Question{Server: number, Call: c.number, Granted: c.granted, Sent: c.sent}, ok && !c.done
 }
 
 // learn handles the answer to a question.
-func (c *call) learn(at string, r reply) {
+func (c *call) learn(at string, r protocol.Reply) {
 	if !c.isAt(at) {
 		return
 	}
 	c.mu.Lock()
 	c.heard = time.Now()
 	// Messages sent before the answer to the beat arrive before it.
-	missing := !r.known || r.sent > c.received
+	missing := !r.Known || r.Sent > c.received
 	c.mu.Unlock()
 	if missing {
 		c.fail(ErrLost)
@@ -289,7 +291,7 @@ func (b body) Read(p []byte) (int, error) {
 			grant := c.grant()
 			c.mu.Unlock()
 			if grant > 0 {
-				c.notify(kindCredit, grant)
+				c.notify(protocol.KindCredit, grant)
 			}
 			return n, nil
 		}

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
 // exchange is a request in flight at the server.
@@ -47,7 +49,7 @@ type requestBody struct {
 }
 
 // begin handles the first part of the request.
-func (x *exchange) begin(ctx context.Context, request *http.Request, f frame) {
+func (x *exchange) begin(ctx context.Context, request *http.Request, f protocol.Frame) {
 	x.body.length = request.ContentLength
 	if err := x.takeBody(f); err != nil {
 		x.body.done, x.body.err = true, err
@@ -66,7 +68,7 @@ func (x *exchange) begin(ctx context.Context, request *http.Request, f frame) {
 		}
 	}
 	x.request = request.WithContext(ctx)
-	if f.last() {
+	if f.Last() {
 		x.accept = time.AfterFunc(acceptAfter, x.introduce)
 		return
 	}
@@ -78,7 +80,7 @@ func (x *exchange) introduce() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.told && !x.done {
-		x.say(frame{kind: kindCredit, number: x.body.granted}.appendTo(nil))
+		x.say(protocol.Frame{Kind: protocol.KindCredit, Number: x.body.granted}.AppendTo(nil))
 	}
 }
 
@@ -148,25 +150,25 @@ func (x *exchange) handle(w *writer) (ok bool) {
 }
 
 // receive handles a message of the caller.
-func (x *exchange) receive(f frame) error {
+func (x *exchange) receive(f protocol.Frame) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.heard = time.Now()
-	switch f.kind {
-	case kindCredit:
-		x.grant(f.number)
+	switch f.Kind {
+	case protocol.KindCredit:
+		x.grant(f.Number)
 		return nil
-	case kindAbort:
+	case protocol.KindAbort:
 		x.done = true
 		x.cancel(context.Canceled)
 		return nil
-	case kindRequest:
-		if f.first() {
-			return fmt.Errorf("%w: a second head", errMalformed)
+	case protocol.KindRequest:
+		if f.First() {
+			return fmt.Errorf("%w: a second head", protocol.ErrMalformed)
 		}
 		return x.takeBody(f)
 	}
-	return fmt.Errorf("%w: kind %d", errMalformed, f.kind)
+	return fmt.Errorf("%w: kind %d", protocol.ErrMalformed, f.Kind)
 }
 
 // grant records credit from the caller. The lock is held.
@@ -178,37 +180,37 @@ func (x *exchange) grant(number uint64) {
 }
 
 // learn applies the news in a question and returns how much of the response was sent.
-func (x *exchange) learn(q question) (sent uint64, err error) {
+func (x *exchange) learn(q protocol.Question) (sent uint64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.heard = time.Now()
-	x.grant(q.granted)
-	if q.sent > x.body.received && !x.body.done {
+	x.grant(q.Granted)
+	if q.Sent > x.body.received && !x.body.done {
 		return 0, fmt.Errorf("%w: a part of the request is missing", ErrLost)
 	}
 	return x.sent, nil
 }
 
 // takeBody adds a part of the request body. The lock is held.
-func (x *exchange) takeBody(f frame) error {
+func (x *exchange) takeBody(f protocol.Frame) error {
 	b := &x.body
-	n := uint64(len(f.body))
+	n := uint64(len(f.Body))
 	switch {
 	case b.done:
 		return nil
-	case f.number != b.received:
+	case f.Number != b.received:
 		return fmt.Errorf("%w: a part of the request is missing", ErrLost)
 	case n > b.granted-b.received:
-		return fmt.Errorf("%w: more than the granted credit", errMalformed)
+		return fmt.Errorf("%w: more than the granted credit", protocol.ErrMalformed)
 	case b.length >= 0 && b.received+n > uint64(b.length):
-		return fmt.Errorf("%w: more than the header says", errMalformed)
+		return fmt.Errorf("%w: more than the header says", protocol.ErrMalformed)
 	}
 	if n > 0 {
-		b.queue = append(b.queue, f.body)
+		b.queue = append(b.queue, f.Body)
 		b.received += n
 		x.server.metrics.received.Add(float64(n))
 	}
-	if f.last() {
+	if f.Last() {
 		b.done, b.err = true, io.EOF
 		if b.length >= 0 && b.received != uint64(b.length) {
 			b.err = io.ErrUnexpectedEOF
@@ -244,7 +246,7 @@ func (x *exchange) abort(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.done {
-		x.say(frame{kind: kindAbort}.appendTo(nil))
+		x.say(protocol.Frame{Kind: protocol.KindAbort}.AppendTo(nil))
 		x.done = true
 	}
 	x.cancel(fmt.Errorf("%w: %w", ErrAborted, err))
@@ -252,8 +254,8 @@ func (x *exchange) abort(err error) {
 
 // send waits for credit, then sends a part of the response, with as much of its body as the credit
 // allows. It returns how much of the body it sent.
-func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
-	body := f.body
+func (x *exchange) send(f protocol.Frame, buffer *[]byte) (int, error) {
+	body := f.Body
 	for {
 		x.mu.Lock()
 		switch {
@@ -268,16 +270,16 @@ func (x *exchange) send(f frame, buffer *[]byte) (int, error) {
 			return 0, fmt.Errorf("answering over NATS: %w", os.ErrDeadlineExceeded)
 		}
 		if left := x.granted - min(x.sent, x.granted); left > 0 || len(body) == 0 {
-			f.number = x.sent
+			f.Number = x.sent
 			n := int(min(uint64(len(body)), left))
-			if f.body = body[:n]; n < len(body) {
-				f.flags &^= flagLast
+			if f.Body = body[:n]; n < len(body) {
+				f.Flags &^= protocol.FlagLast
 			}
-			*buffer = f.appendTo((*buffer)[:0])
+			*buffer = f.AppendTo((*buffer)[:0])
 			x.say(*buffer)
 			x.sent += uint64(n)
 			x.server.metrics.sent.Add(float64(n))
-			x.done = x.done || f.last()
+			x.done = x.done || f.Last()
 			x.mu.Unlock()
 			return n, nil
 		}
@@ -334,7 +336,7 @@ func (r incoming) want() {
 	b := &r.body
 	if next := b.read + maxWindow; !b.done && !r.done && next-b.granted >= maxWindow/2 {
 		b.granted = next
-		r.say(frame{kind: kindCredit, number: next}.appendTo(nil))
+		r.say(protocol.Frame{Kind: protocol.KindCredit, Number: next}.AppendTo(nil))
 	}
 }
 

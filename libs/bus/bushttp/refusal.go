@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
 var errRefusal = errors.New("encoding a refusal")
@@ -29,26 +30,26 @@ var (
 )
 
 // encode encodes the refusal as one message.
-func (r refusal) encode(method string) (frame, error) {
+func (r refusal) encode(method string) (protocol.Frame, error) {
 	body, err := json.Marshal(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
 		Message: r.message, Reason: r.reason, Code: int32(r.status),
 	})
 	if err != nil {
-		return frame{}, errors.Join(errRefusal, err)
+		return protocol.Frame{}, errors.Join(errRefusal, err)
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))}}
 	if r.status == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
 	}
-	if !hasBody(method, r.status) {
+	if !protocol.HasBody(method, r.status) {
 		body = nil
 	}
-	head, err := encodeAnswer(r.status, header)
+	head, err := protocol.EncodeAnswer(r.status, header)
 	if err != nil {
-		return frame{}, errors.Join(errRefusal, err)
+		return protocol.Frame{}, errors.Join(errRefusal, err)
 	}
-	return frame{kind: kindAnswer, flags: flagFirst | flagLast, head: head, body: body}, nil
+	return protocol.Frame{Kind: protocol.KindAnswer, Flags: protocol.FlagFirst | protocol.FlagLast, Head: head, Body: body}, nil
 }
 
 // refuse answers a request that is not passed to the handler. It keeps no state and does not wait:
@@ -56,10 +57,10 @@ func (r refusal) encode(method string) (frame, error) {
 func (s *Server) refuse(ctx context.Context, m bus.Message, credit uint64, method string, r refusal) {
 	s.metrics.requests.WithLabelValues("refused").Inc()
 	f, err := r.encode(method)
-	if err != nil || uint64(len(f.body)) > credit {
-		f = frame{kind: kindAbort}
+	if err != nil || uint64(len(f.Body)) > credit {
+		f = protocol.Frame{Kind: protocol.KindAbort}
 	}
-	if err := s.Conn.PublishRequest(ctx, m.Reply, s.address(m.Reply), f.appendTo(nil)); err != nil {
+	if err := s.Conn.PublishRequest(ctx, m.Reply, s.address(m.Reply), f.AppendTo(nil)); err != nil {
 		s.Logger.Debug("could not refuse a request over NATS", "err", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 	"github.com/garboard/garboard/libs/bus/inflight"
 	"github.com/garboard/garboard/libs/bus/logsample"
 	"github.com/garboard/garboard/libs/bus/subject"
@@ -52,7 +53,7 @@ type ServerConfig struct {
 // Server serves the requests of Transports.
 type Server struct {
 	ServerConfig
-	buffers   buffers
+	buffers   protocol.Buffers
 	limiter   *inflight.Limiter
 	metrics   *metrics
 	malformed logsample.Gate
@@ -154,37 +155,37 @@ func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
 func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	asker, err := subject.ParseClient(m.Subject)
 	if err == nil && !asker.Owns(m.Reply) {
-		err = fmt.Errorf("%w: reply subject %q", errMalformed, m.Reply)
+		err = fmt.Errorf("%w: reply subject %q", protocol.ErrMalformed, m.Reply)
 	}
-	var f frame
+	var f protocol.Frame
 	if err == nil {
-		f, err = decode(m.Data)
+		f, err = protocol.Decode(m.Data)
 	}
-	if err == nil && (f.kind != kindRequest || !f.first()) {
-		err = fmt.Errorf("%w: not a request", errMalformed)
+	if err == nil && (f.Kind != protocol.KindRequest || !f.First()) {
+		err = fmt.Errorf("%w: not a request", protocol.ErrMalformed)
 	}
 	if err != nil {
 		// The server answers no client that might not be the sender.
 		s.ignore("request", m.Subject, err)
 		return nil
 	}
-	request, err := decodeRequest(f.head)
+	request, err := protocol.DecodeRequest(f.Head)
 	switch {
 	case err != nil:
 		s.Logger.Debug("refused a request over NATS", "err", err)
-		s.refuse(ctx, m, f.credit, "", badRequest)
+		s.refuse(ctx, m, f.Credit, "", badRequest)
 		return nil
-	case wantsUpgrade(request):
-		s.refuse(ctx, m, f.credit, request.Method, noUpgrade)
+	case protocol.WantsUpgrade(request):
+		s.refuse(ctx, m, f.Credit, request.Method, noUpgrade)
 		return nil
 	case !s.limiter.TryAcquire(asker.User()):
-		s.refuse(ctx, m, f.credit, request.Method, tooMany)
+		s.refuse(ctx, m, f.Credit, request.Method, tooMany)
 		return nil
 	}
 	x := &exchange{
-		server: s, user: asker.User(), caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.credit,
+		server: s, user: asker.User(), caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.Credit,
 		wake: make(chan struct{}, 1),
-		body: requestBody{wake: make(chan struct{}, 1), granted: uint64(len(f.body))},
+		body: requestBody{wake: make(chan struct{}, 1), granted: uint64(len(f.Body))},
 	}
 	life, cancel := context.WithCancelCause(ctx)
 	x.over, x.cause, x.cancel = life.Done(), func() error { return context.Cause(life) }, cancel
@@ -192,9 +193,7 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	s.mu.Lock()
 	s.exchanges[x.address] = x
 	s.mu.Unlock()
-	for _, name := range hopHeaders() {
-		delete(request.Header, name)
-	}
+	protocol.RemoveHopHeaders(request.Header)
 	request.RemoteAddr = remoteAddr(asker)
 	x.begin(life, request, f)
 	return x
@@ -229,7 +228,7 @@ func (s *Server) ignore(kind, subject string, err error) {
 
 // receive handles the callers' messages about requests in flight.
 func (s *Server) receive(m bus.Message) {
-	if at, ok := strings.CutSuffix(m.Subject, "."+beatToken); ok {
+	if at, ok := strings.CutSuffix(m.Subject, "."+protocol.BeatToken); ok {
 		s.beat(at, m)
 		return
 	}
@@ -243,7 +242,7 @@ func (s *Server) receive(m bus.Message) {
 		x.stop(ErrLost)
 		return
 	}
-	f, err := decode(m.Data)
+	f, err := protocol.Decode(m.Data)
 	if err == nil {
 		err = x.receive(f)
 	}
@@ -255,13 +254,13 @@ func (s *Server) receive(m bus.Message) {
 
 // beat answers a caller's questions.
 func (s *Server) beat(at string, m bus.Message) {
-	f, err := decode(m.Data)
-	var questions []question
-	if err == nil && f.kind == kindBeat {
-		questions, err = decodeQuestions(f.body)
+	f, err := protocol.Decode(m.Data)
+	var questions []protocol.Question
+	if err == nil && f.Kind == protocol.KindBeat {
+		questions, err = protocol.DecodeQuestions(f.Body)
 	}
 	if err == nil && !answersTo(at, m.Reply) {
-		err = fmt.Errorf("%w: reply subject %q", errMalformed, m.Reply)
+		err = fmt.Errorf("%w: reply subject %q", protocol.ErrMalformed, m.Reply)
 	}
 	if err != nil || len(questions) == 0 {
 		if !m.NoResponders() {
@@ -269,23 +268,23 @@ func (s *Server) beat(at string, m bus.Message) {
 		}
 		return
 	}
-	replies := make([]reply, len(questions))
+	replies := make([]protocol.Reply, len(questions))
 	for i, q := range questions {
-		replies[i].call = q.call
+		replies[i].Call = q.Call
 		s.mu.Lock()
-		x := s.exchanges[at+"."+strconv.FormatUint(q.server, 36)]
+		x := s.exchanges[at+"."+strconv.FormatUint(q.Server, 36)]
 		s.mu.Unlock()
 		if x == nil {
 			continue
 		}
-		if replies[i].sent, err = x.learn(q); err != nil {
+		if replies[i].Sent, err = x.learn(q); err != nil {
 			x.abort(err)
 			continue
 		}
-		replies[i].known = true
+		replies[i].Known = true
 	}
 	// A beat belongs to no single request, so only the loss of the connection ends it.
-	if err := s.Conn.Publish(context.Background(), m.Reply, encodeReplies(replies)); err != nil {
+	if err := s.Conn.Publish(context.Background(), m.Reply, protocol.EncodeReplies(replies)); err != nil {
 		s.Logger.Debug("could not answer a beat", "err", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
 // DefaultPatience is how long an end may be silent before the other considers it gone.
@@ -20,6 +21,9 @@ const DefaultPatience = 15 * time.Second
 
 // beatsInPatience is how often an end sends a message within the other's patience.
 const beatsInPatience = 5
+
+// maxWindow and minWindow bound how many bytes the writer of a body may be ahead of its reader.
+const maxWindow, minWindow = 1 << 20, 32 << 10
 
 // windowBudget limits the unused credit of all calls of a Transport together, in bytes, in addition
 // to minWindow for each call.
@@ -46,7 +50,7 @@ type Transport struct {
 	inbox    string // responses arrive at inbox.NUMBER, answers to beats at inbox.-NUMBER
 	sub      *bus.Subscription
 	forget   func()
-	buffers  buffers
+	buffers  protocol.Buffers
 	// unused is the credit that was granted and has not been used yet.
 	unused atomic.Int64
 
@@ -164,7 +168,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	} else if length == 0 {
 		length = -1 // 0 with a body means that the length is unknown.
 	}
-	head, err := encodeRequest(r, length)
+	head, err := protocol.EncodeRequest(r, length)
 	if err != nil {
 		return nil, fmt.Errorf("calling the API over NATS: %w", err)
 	}
@@ -175,12 +179,12 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 		transport: t, request: r, length: length, wake: make(chan struct{}, 1), headed: make(chan struct{}), heard: time.Now(),
 		reconnects: t.conn.Reconnects(),
 	}
-	first := frame{kind: kindRequest, flags: flagFirst, head: head}
-	if length >= 0 && length <= int64(maxFrame-first.overhead()) {
-		if first.body, err = readAll(r, length); err != nil {
+	first := protocol.Frame{Kind: protocol.KindRequest, Flags: protocol.FlagFirst, Head: head}
+	if length >= 0 && length <= int64(protocol.MaxFrame-first.Overhead()) {
+		if first.Body, err = readAll(r, length); err != nil {
 			return nil, err
 		}
-		first.flags |= flagLast
+		first.Flags |= protocol.FlagLast
 		c.sent = uint64(length)
 	} else {
 		c.credited, c.over = make(chan struct{}, 1), make(chan struct{})
@@ -188,11 +192,11 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	if err := t.add(c); err != nil {
 		return nil, err
 	}
-	first.credit = c.granted
-	buffer := t.buffers.get()
-	*buffer = first.appendTo((*buffer)[:0])
+	first.Credit = c.granted
+	buffer := t.buffers.Get()
+	*buffer = first.AppendTo((*buffer)[:0])
 	err = t.conn.PublishRequest(r.Context(), t.conn.Client().API(), t.subject(c.number), *buffer)
-	t.buffers.put(buffer)
+	t.buffers.Put(buffer)
 	if err != nil {
 		t.remove(c)
 		switch {
@@ -203,7 +207,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 		}
 		return nil, refused(err)
 	}
-	if !first.last() {
+	if !first.Last() {
 		go c.upload()
 	}
 	return c, nil
@@ -260,7 +264,7 @@ func (t *Transport) call(number uint64) *call {
 // receive handles all messages of apiservers.
 func (t *Transport) receive(m bus.Message) {
 	token := strings.TrimPrefix(m.Subject, t.inbox+".")
-	if number, ok := strings.CutPrefix(token, beatReply); ok {
+	if number, ok := strings.CutPrefix(token, protocol.BeatReply); ok {
 		t.answered(number, m)
 		return
 	}
@@ -276,9 +280,9 @@ func (t *Transport) receive(m bus.Message) {
 		c.unheard()
 		return
 	}
-	f, err := decode(m.Data)
+	f, err := protocol.Decode(m.Data)
 	if err == nil && !t.conn.Client().MaySpeak(m.Reply) {
-		err = fmt.Errorf("%w: it names no inbox for this caller", errMalformed)
+		err = fmt.Errorf("%w: it names no inbox for this caller", protocol.ErrMalformed)
 	}
 	if err != nil {
 		c.fail(err)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
 // readAll reads and closes a request body of a known length.
@@ -49,15 +51,15 @@ func (c *call) upload() {
 		case <-ended:
 		}
 	}()
-	part, message := c.transport.buffers.get(), c.transport.buffers.get()
-	defer c.transport.buffers.put(part)
-	defer c.transport.buffers.put(message)
+	part, message := c.transport.buffers.Get(), c.transport.buffers.Get()
+	defer c.transport.buffers.Put(part)
+	defer c.transport.buffers.Put(message)
 	for {
 		room, ok := c.room()
 		if !ok {
 			return
 		}
-		*part = grown(*part, room)
+		*part = protocol.Grown(*part, room)
 		n, err := c.request.Body.Read(*part)
 		end := errors.Is(err, io.EOF)
 		if err != nil && !end {
@@ -68,7 +70,7 @@ func (c *call) upload() {
 			continue
 		}
 		c.mu.Lock()
-		f := frame{kind: kindRequest, number: c.sent, body: (*part)[:n]}
+		f := protocol.Frame{Kind: protocol.KindRequest, Number: c.sent, Body: (*part)[:n]}
 		total := c.sent + uint64(n)
 		c.mu.Unlock()
 		if c.length >= 0 && (total > uint64(c.length) || end && total != uint64(c.length)) {
@@ -76,9 +78,9 @@ func (c *call) upload() {
 			return
 		}
 		if end {
-			f.flags = flagLast
+			f.Flags = protocol.FlagLast
 		}
-		*message = f.appendTo((*message)[:0])
+		*message = f.AppendTo((*message)[:0])
 		if !c.sendPart(*message, total) || end {
 			return
 		}
@@ -93,7 +95,7 @@ func (c *call) room() (int, bool) {
 		left := c.allowed - c.sent
 		c.mu.Unlock()
 		if left > 0 {
-			return int(min(left, maxFrame-frameHeader)), true
+			return int(min(left, protocol.MaxBody)), true
 		}
 		select {
 		case <-c.over:
@@ -121,24 +123,4 @@ func (c *call) sendPart(message []byte, total uint64) bool {
 		return false
 	}
 	return true
-}
-
-// buffers is a pool of message buffers.
-type buffers struct{ pool sync.Pool }
-
-func (b *buffers) get() *[]byte {
-	if buffer, ok := b.pool.Get().(*[]byte); ok {
-		return buffer
-	}
-	return new([]byte)
-}
-
-func (b *buffers) put(buffer *[]byte) { b.pool.Put(buffer) }
-
-// grown returns a slice of the given length with arbitrary content.
-func grown(data []byte, length int) []byte {
-	if cap(data) < length {
-		return make([]byte, length)
-	}
-	return data[:length]
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
 // writer is the http.ResponseWriter of a request. It buffers writes until they fill a message or
@@ -86,14 +88,14 @@ func (w *writer) Write(p []byte) (int, error) {
 // room returns how many bytes are buffered at most.
 func (w *writer) room() int {
 	if w.began {
-		return maxFrame - frameHeader
+		return protocol.MaxBody
 	}
-	return maxFrame - maxHead
+	return protocol.MaxFrame - protocol.MaxHead
 }
 
 func (w *writer) hold(p []byte) {
 	if w.buffer == nil {
-		w.buffer = w.exchange.server.buffers.get()
+		w.buffer = w.exchange.server.buffers.Get()
 		w.held = (*w.buffer)[:0]
 	}
 	w.held = append(w.held, p...)
@@ -103,28 +105,28 @@ func (w *writer) hold(p []byte) {
 func (w *writer) release() {
 	if w.buffer != nil {
 		*w.buffer = w.held
-		w.exchange.server.buffers.put(w.buffer)
+		w.exchange.server.buffers.Put(w.buffer)
 		w.buffer, w.held = nil, nil
 	}
 }
 
 // flush sends body, preceded by the head if that was not sent yet; last ends the response.
 func (w *writer) flush(body []byte, last bool) error {
-	message := w.exchange.server.buffers.get()
-	defer w.exchange.server.buffers.put(message)
+	message := w.exchange.server.buffers.Get()
+	defer w.exchange.server.buffers.Put(message)
 	for {
-		f := frame{kind: kindAnswer}
+		f := protocol.Frame{Kind: protocol.KindAnswer}
 		if !w.began {
 			head, err := w.encodeHead(body, last)
 			if err != nil {
 				return err
 			}
-			f.flags |= flagFirst
-			f.head = head
+			f.Flags |= protocol.FlagFirst
+			f.Head = head
 		}
-		f.body = body[:min(len(body), maxFrame-f.overhead())]
-		if last && len(f.body) == len(body) {
-			f.flags |= flagLast
+		f.Body = body[:min(len(body), protocol.MaxFrame-f.Overhead())]
+		if last && len(f.Body) == len(body) {
+			f.Flags |= protocol.FlagLast
 		}
 		n, err := w.exchange.send(f, message)
 		if err != nil {
@@ -153,7 +155,7 @@ func (w *writer) encodeHead(body []byte, last bool) ([]byte, error) {
 	if last && w.length < 0 && mayHave && (w.written > 0 || w.exchange.hasBody(w.status)) {
 		header.Set("Content-Length", strconv.FormatInt(w.written, 10))
 	}
-	return encodeAnswer(w.status, header)
+	return protocol.EncodeAnswer(w.status, header)
 }
 
 // Flush sends buffered data.
@@ -236,4 +238,4 @@ func (w *writer) finish() error {
 	return w.flush(w.held, true)
 }
 
-func (x *exchange) hasBody(status int) bool { return hasBody(x.request.Method, status) }
+func (x *exchange) hasBody(status int) bool { return protocol.HasBody(x.request.Method, status) }

@@ -1,4 +1,4 @@
-package bushttp
+package protocol
 
 import (
 	"bufio"
@@ -20,10 +20,17 @@ func hopHeaders() []string {
 	}
 }
 
+// RemoveHopHeaders removes the headers that must not be carried on.
+func RemoveHopHeaders(header http.Header) {
+	for _, name := range hopHeaders() {
+		delete(header, name)
+	}
+}
+
 // A head is in HTTP/1.1 format: the first line, the header, and an empty line.
 
-// encodeRequest encodes the head of a request whose body has length bytes; -1 if unknown.
-func encodeRequest(r *http.Request, length int64) ([]byte, error) {
+// EncodeRequest encodes the head of a request whose body has length bytes; -1 if unknown.
+func EncodeRequest(r *http.Request, length int64) ([]byte, error) {
 	if r.URL == nil {
 		return nil, errors.New("the request has no URL")
 	}
@@ -50,15 +57,15 @@ func encodeRequest(r *http.Request, length int64) ([]byte, error) {
 		return nil, err
 	}
 	b.WriteString("\r\n")
-	if b.Len() > maxHead {
-		return nil, fmt.Errorf("the request's header has %d bytes, more than %d", b.Len(), maxHead)
+	if b.Len() > MaxHead {
+		return nil, fmt.Errorf("the request's header has %d bytes, more than %d", b.Len(), MaxHead)
 	}
 	return b.Bytes(), nil
 }
 
-// decodeRequest parses the head of a request. The caller adds the body; ContentLength is the value
+// DecodeRequest parses the head of a request. The caller adds the body; ContentLength is the value
 // of the header, or -1.
-func decodeRequest(head []byte) (*http.Request, error) {
+func DecodeRequest(head []byte) (*http.Request, error) {
 	r, err := http.ReadRequest(bufio.NewReaderSize(bytes.NewReader(head), min(len(head), 4096)))
 	if err != nil {
 		return nil, err
@@ -73,18 +80,16 @@ func decodeRequest(head []byte) (*http.Request, error) {
 	return r, nil
 }
 
-// wantsUpgrade reports whether a request asks to switch its connection to another protocol.
-func wantsUpgrade(r *http.Request) bool {
+// WantsUpgrade reports whether a request asks to switch its connection to another protocol.
+func WantsUpgrade(r *http.Request) bool {
 	return r.Header.Get("Upgrade") != "" || slices.ContainsFunc(r.Header.Values("Connection"), func(value string) bool {
 		return strings.Contains(strings.ToLower(value), "upgrade")
 	})
 }
 
-// encodeAnswer encodes the head of a response. It removes connection headers from header.
-func encodeAnswer(status int, header http.Header) ([]byte, error) {
-	for _, name := range hopHeaders() {
-		delete(header, name)
-	}
+// EncodeAnswer encodes the head of a response. It removes connection headers from header.
+func EncodeAnswer(status int, header http.Header) ([]byte, error) {
+	RemoveHopHeaders(header)
 	var b bytes.Buffer
 	b.Grow(512)
 	b.WriteString("HTTP/1.1 ")
@@ -96,26 +101,26 @@ func encodeAnswer(status int, header http.Header) ([]byte, error) {
 		return nil, err
 	}
 	b.WriteString("\r\n")
-	if b.Len() > maxHead {
-		return nil, fmt.Errorf("the response's header has %d bytes, more than %d", b.Len(), maxHead)
+	if b.Len() > MaxHead {
+		return nil, fmt.Errorf("the response's header has %d bytes, more than %d", b.Len(), MaxHead)
 	}
 	return b.Bytes(), nil
 }
 
-// decodeAnswer parses the head of the response to r. The caller adds the body.
-func decodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
+// DecodeAnswer parses the head of the response to r. The caller adds the body.
+func DecodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
 	answer, err := http.ReadResponse(bufio.NewReaderSize(bytes.NewReader(head), min(len(head), 4096)), r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if answer.StatusCode < http.StatusOK {
-		return nil, fmt.Errorf("%w: status %d", errMalformed, answer.StatusCode)
+		return nil, fmt.Errorf("%w: status %d", ErrMalformed, answer.StatusCode)
 	}
 	answer.Body, answer.Trailer, answer.Close, answer.TransferEncoding = http.NoBody, nil, false, nil
 	return answer, nil
 }
 
-// hasBody reports whether a response with this status to this method has a body.
-func hasBody(method string, status int) bool {
+// HasBody reports whether a response with this status to this method has a body.
+func HasBody(method string, status int) bool {
 	return method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified
 }

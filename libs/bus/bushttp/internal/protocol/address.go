@@ -1,0 +1,24 @@
+package protocol
+
+import (
+	"strconv"
+	"strings"
+)
+
+// BeatToken is the last token of the subject at which an apiserver receives beats.
+const BeatToken = "beat"
+
+// BeatReply begins the last token of the subject at which the answer to a beat arrives. No call's
+// number begins with it.
+const BeatReply = "-"
+
+// SplitAddress splits the subject at which an apiserver receives messages about a call into the
+// subject at which it receives beats, without the last token, and the call's number there.
+func SplitAddress(subject string) (at string, number uint64, ok bool) {
+	cut := strings.LastIndexByte(subject, '.')
+	if cut < 0 {
+		return "", 0, false
+	}
+	number, err := strconv.ParseUint(subject[cut+1:], 36, 64)
+	return subject[:cut], number, err == nil
+}

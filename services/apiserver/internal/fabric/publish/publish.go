@@ -13,12 +13,12 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/election"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// election is the name of the election among publishers.
-const election = "publisher"
+// publishers is the name of the election among publishers.
+const publishers = "publisher"
 
 // Part is the unit of election among publishers: the kinds of one etcd cluster, with a log of their
 // own.
@@ -47,15 +47,15 @@ func (p Part) holds(kind *scheme.Kind) bool {
 // Election returns the name of the election among publishers for the part with a name.
 func Election(part string) string {
 	if part == "" {
-		return election
+		return publishers
 	}
 	// Not below the other election's name: etcd's elections claim every key below their prefix.
-	return election + "-" + part
+	return publishers + "-" + part
 }
 
 // Storage is what a publisher needs of etcd: *store.Store.
 type Storage interface {
-	Campaign(ctx context.Context, election store.Election, lead func(ctx context.Context) error) error
+	Campaign(ctx context.Context, e election.Election, lead func(ctx context.Context) error) error
 }
 
 // Bus carries messages: *bus.Conn.
@@ -118,8 +118,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-func (p *Publisher) electionOf(part Part) store.Election {
-	e := store.Election{Name: part.election()}
+func (p *Publisher) electionOf(part Part) election.Election {
+	e := election.Election{Name: part.election()}
 	if p.cfg.Peers != nil {
 		e.Presence = newPresence(p.cfg.Peers, e.Name)
 		e.Deposed = p.metrics.deposed.WithLabelValues(e.Name).Inc

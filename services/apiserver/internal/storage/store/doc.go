@@ -7,5 +7,5 @@
 //
 // Besides objects, the store provides what the watch fabric needs from etcd: event streams of whole
 // revisions (Follow), consistent scans at old revisions (Scan), the identity of this etcd's history
-// (History) and leadership (Campaign).
+// (History) and, through storage/election, leadership (Campaign).
 package store

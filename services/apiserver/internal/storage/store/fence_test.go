@@ -52,6 +52,8 @@ func (h *hook) intercept(ctx context.Context, method string, req, reply any, cc 
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
+func writes(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() == nil }
+
 // next makes do run right before the next transaction.
 func (h *hook) next(do func()) {
 	h.mu.Lock()

@@ -3,57 +3,29 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/election"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// guard records every request that changes etcd without a transaction that compares something.
-type guard struct {
-	mu        sync.Mutex
-	writes    int
-	unguarded []string
-}
-
-func (g *guard) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	g.mu.Lock()
-	switch r := req.(type) {
-	case *etcdserverpb.PutRequest:
-		g.unguarded = append(g.unguarded, fmt.Sprintf("put %s", r.Key))
-	case *etcdserverpb.DeleteRangeRequest:
-		g.unguarded = append(g.unguarded, fmt.Sprintf("delete %s", r.Key))
-	case *etcdserverpb.TxnRequest:
-		g.writes++
-		if len(r.Compare) == 0 || slices.ContainsFunc(r.Failure, writes) {
-			g.unguarded = append(g.unguarded, r.String())
-		}
-	}
-	g.mu.Unlock()
-	return invoke(ctx, method, req, reply, cc, opts...)
-}
-
-func writes(op *etcdserverpb.RequestOp) bool { return op.GetRequestRange() == nil }
-
 func TestEveryWriteIsGuarded(t *testing.T) {
 	t.Parallel()
-	g := &guard{}
+	g := &etcdtest.Guard{}
 	s := open(t, store.Config{
 		Servers:     etcdtest.New(t),
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(g.intercept)},
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(g.Intercept)},
 	})
 	ctx, kind := t.Context(), scheme.For[*corev1.ConfigMap](table)
 	create(t, s, configMap("default", "a", "1"))
@@ -75,17 +47,10 @@ func TestEveryWriteIsGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	leading, cancel := context.WithCancel(ctx)
-	if err := s.Campaign(leading, store.Election{Name: "test"}, func(context.Context) error { cancel(); return nil }); err != nil {
+	if err := s.Campaign(leading, election.Election{Name: "test"}, func(context.Context) error { cancel(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.writes < 7 {
-		t.Errorf("only %d transactions were seen", g.writes)
-	}
-	for _, request := range g.unguarded {
-		t.Errorf("not guarded: %s", request)
-	}
+	g.Check(t, 7)
 }
 
 // TestGoldenKeys compares the key of every kind with kube-apiserver's.
@@ -165,51 +130,6 @@ func TestHistory(t *testing.T) {
 	if now, err := b.History(t.Context()); err != nil || now != renewed {
 		t.Errorf("history %v, %v; want %v", now, err, renewed)
 	}
-}
-
-func TestCampaign(t *testing.T) {
-	t.Parallel()
-	servers := etcdtest.New(t)
-	a, b := open(t, store.Config{Servers: servers}), open(t, store.Config{Servers: servers})
-	var mu sync.Mutex
-	leaders := 0
-	elected := make(chan string, 10)
-	campaign := func(ctx context.Context, s *store.Store, name string) error {
-		return s.Campaign(ctx, store.Election{Name: "test"}, func(ctx context.Context) error {
-			mu.Lock()
-			leaders++
-			if leaders > 1 {
-				t.Error("two leaders at once, although etcd is healthy")
-			}
-			mu.Unlock()
-			elected <- name
-			<-ctx.Done()
-			mu.Lock()
-			leaders--
-			mu.Unlock()
-			return ctx.Err()
-		})
-	}
-	var running sync.WaitGroup
-	cancels := map[string]context.CancelFunc{}
-	for name, s := range map[string]*store.Store{"a": a, "b": b} {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		cancels[name] = cancel
-		running.Go(func() {
-			if err := campaign(ctx, s, name); err != nil {
-				t.Errorf("campaigning: %v", err)
-			}
-		})
-	}
-	first := waitFor(t, elected)
-	cancels[first]()
-	if second := waitFor(t, elected); second == first {
-		t.Errorf("%s was elected twice", first)
-	}
-	cancels["a"]()
-	cancels["b"]()
-	running.Wait()
 }
 
 func waitFor[T any](t *testing.T, from <-chan T) T {

@@ -1,9 +1,6 @@
 package store
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"os"
 	"strconv"
 	"time"
 
@@ -77,15 +74,4 @@ func (m *metrics) fence(kind *scheme.Kind, err error) {
 	if fence.IsLost(err) {
 		m.fences.WithLabelValues(kind.Group, kind.Resource, outcomeRefused).Inc()
 	}
-}
-
-// identity returns a name that distinguishes this process from every other one in elections.
-func identity() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	var nonce [6]byte
-	_, _ = rand.Read(nonce[:]) // never fails
-	return host + "_" + hex.EncodeToString(nonce[:])
 }

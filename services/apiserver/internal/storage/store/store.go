@@ -17,6 +17,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/election"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
@@ -66,7 +67,7 @@ type Store struct {
 	trace    *trace.Recorder
 	events   *etcd.Leases
 	metrics  *metrics
-	identity string
+	elect    *election.Elections
 	streams  atomic.Int64
 	defaults func(kind *scheme.Kind) func(scheme.Object)
 	// leases is the store of the cluster that holds leases, which fence writes; it may be this one.
@@ -140,7 +141,7 @@ func connect(cfg Config, shared *metrics) (*Store, error) {
 	}
 	return &Store{
 		etcd: connection, client: connection.Client, prefix: prefix, table: cfg.Table, logger: cfg.Logger, trace: cfg.Trace,
-		events: etcd.NewLeases(connection.Client, cfg.EventTTL), metrics: shared, identity: identity(),
+		events: etcd.NewLeases(connection.Client, cfg.EventTTL), metrics: shared, elect: election.New(connection.Client, prefix, cfg.Logger),
 		defaults: cfg.Defaults,
 	}, nil
 }

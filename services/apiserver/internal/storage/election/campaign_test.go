@@ -1,18 +1,21 @@
-package store_test
+package election_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/election"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
 )
 
-// elections is the prefix of the keys of the election "test", below the store's prefix.
+// elections is the prefix of the keys of the election "test", below the prefix.
 const elections = "/garboard/election/registry/test"
 
 // crowd is the set of present candidates, for processes that look through its members.
@@ -56,6 +59,25 @@ func (m *member) Gone(_ context.Context, candidate string) bool {
 	return !m.crowd.here[candidate]
 }
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open returns one process's view of the elections.
+func open(t *testing.T, server *etcdtest.Server, options ...grpc.DialOption) *election.Elections {
+	t.Helper()
+	connection, err := etcd.Connect(etcd.Config{
+		Servers: server.Endpoints(), Prefix: "/registry/", Logger: slog.New(slog.DiscardHandler), DialOptions: options,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := connection.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return election.New(connection.Client, "/registry/", slog.New(slog.DiscardHandler))
+}
+
 // runner is a process that campaigns.
 type runner struct {
 	elected, ended chan struct{}
@@ -63,13 +85,13 @@ type runner struct {
 	stop           func()
 }
 
-func campaign(t *testing.T, s *store.Store, presence store.Presence) *runner {
+func campaign(t *testing.T, s *election.Elections, presence election.Presence) *runner {
 	t.Helper()
 	r := &runner{elected: make(chan struct{}, 100), ended: make(chan struct{}, 100), deposed: make(chan struct{}, 100)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		e := store.Election{Name: "test", Presence: presence, Deposed: func() { r.deposed <- struct{}{} }}
+		e := election.Election{Name: "test", Presence: presence, Deposed: func() { r.deposed <- struct{}{} }}
 		if err := s.Campaign(ctx, e, func(ctx context.Context) error {
 			r.elected <- struct{}{}
 			<-ctx.Done()
@@ -88,39 +110,37 @@ func campaign(t *testing.T, s *store.Store, presence store.Presence) *runner {
 // keys and leases, however many of them are in line.
 func TestDeadLeadersAreDeposed(t *testing.T) {
 	t.Parallel()
-	etcd, g, all := etcdtest.Start(t), &guard{}, &crowd{}
-	first, second := etcd.Dead(t, elections, "dead_1"), etcd.Dead(t, elections, "dead_2")
-	s := open(t, store.Config{Servers: etcd.Endpoints(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(g.intercept)}})
+	server, g, all := etcdtest.Start(t), &etcdtest.Guard{}, &crowd{}
+	first, second := server.Dead(t, elections, "dead_1"), server.Dead(t, elections, "dead_2")
+	s := open(t, server, grpc.WithChainUnaryInterceptor(g.Intercept))
 	r := campaign(t, s, all.member())
 	waitFor(t, r.elected)
-	if !etcd.Lives(t, first) || !etcd.Lives(t, second) {
+	if !server.Lives(t, first) || !server.Lives(t, second) {
 		t.Error("a lease of a dead leader has expired: that may be why another was elected")
 	}
 	for range 2 {
 		waitFor(t, r.deposed)
 	}
-	if keys := etcd.Values(t, elections); len(keys) != 1 {
+	if keys := server.Values(t, elections); len(keys) != 1 {
 		t.Errorf("the election has the keys %v", keys)
 	}
 	r.stop()
-	for _, request := range g.unguarded {
-		t.Errorf("not guarded: %s", request)
-	}
+	g.Check(t, 3)
 }
 
 // TestTheLivingAreNotDeposed checks that no leader is deposed that is there, or was at one of two
 // looks.
 func TestTheLivingAreNotDeposed(t *testing.T) {
 	t.Parallel()
-	etcd, all := etcdtest.Start(t), &crowd{}
-	lease := etcd.Dead(t, elections, "living")
+	server, all := etcdtest.Start(t), &crowd{}
+	lease := server.Dead(t, elections, "living")
 	for name, gone := range map[string]func(look int) bool{
 		"there":           func(int) bool { return false },
 		"there at times":  func(look int) bool { return look%2 == 0 },
 		"often not there": func(look int) bool { return look%2 == 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, m := open(t, store.Config{Servers: etcd.Endpoints()}), all.member()
+			s, m := open(t, server), all.member()
 			look := -1
 			m.blind = func(string) bool { look++; return gone(look) }
 			r := campaign(t, s, m)
@@ -139,7 +159,7 @@ func TestTheLivingAreNotDeposed(t *testing.T) {
 			}
 		})
 	}
-	if len(etcd.Values(t, elections)) != 1 || !etcd.Lives(t, lease) {
+	if len(server.Values(t, elections)) != 1 || !server.Lives(t, lease) {
 		t.Error("the key of the living leader is gone")
 	}
 }
@@ -149,13 +169,13 @@ func TestTheLivingAreNotDeposed(t *testing.T) {
 // again.
 func TestLeaderNoticesThatItWasDeposed(t *testing.T) {
 	t.Parallel()
-	etcd, all := etcdtest.Start(t), &crowd{}
+	server, all := etcdtest.Start(t), &crowd{}
 	deaf := func(string) bool { return true }
 	one, other := all.member(), all.member()
 	one.blind, other.blind = deaf, deaf
-	a := campaign(t, open(t, store.Config{Servers: etcd.Endpoints()}), one)
+	a := campaign(t, open(t, server), one)
 	waitFor(t, a.elected)
-	b := campaign(t, open(t, store.Config{Servers: etcd.Endpoints()}), other)
+	b := campaign(t, open(t, server), other)
 	waitFor(t, b.elected)
 	waitFor(t, b.deposed)
 	began := time.Now() // not later than the end of its term
@@ -177,12 +197,12 @@ func TestLeaderNoticesThatItWasDeposed(t *testing.T) {
 // other process is deposed.
 func TestSeveralCandidates(t *testing.T) {
 	t.Parallel()
-	etcd, all := etcdtest.Start(t), &crowd{}
-	lease := etcd.Dead(t, elections, "dead")
+	server, all := etcdtest.Start(t), &crowd{}
+	lease := server.Dead(t, elections, "dead")
 	elected := make(chan int, 10)
 	var runners []*runner
 	for i := range 3 {
-		r := campaign(t, open(t, store.Config{Servers: etcd.Endpoints()}), all.member())
+		r := campaign(t, open(t, server), all.member())
 		runners = append(runners, r)
 		go func() {
 			<-r.elected
@@ -190,7 +210,7 @@ func TestSeveralCandidates(t *testing.T) {
 		}()
 	}
 	first := waitFor(t, elected)
-	if !etcd.Lives(t, lease) {
+	if !server.Lives(t, lease) {
 		t.Error("the lease of the dead leader has expired")
 	}
 	runners[first].stop() // a living leader resigns as usual
@@ -203,5 +223,89 @@ func TestSeveralCandidates(t *testing.T) {
 	}
 	if deposed != 1 {
 		t.Errorf("%d were deposed", deposed)
+	}
+}
+
+func TestCampaign(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	a, b := open(t, server), open(t, server)
+	var mu sync.Mutex
+	leaders := 0
+	elected := make(chan string, 10)
+	campaign := func(ctx context.Context, s *election.Elections, name string) error {
+		return s.Campaign(ctx, election.Election{Name: "test"}, func(ctx context.Context) error {
+			mu.Lock()
+			leaders++
+			if leaders > 1 {
+				t.Error("two leaders at once, although etcd is healthy")
+			}
+			mu.Unlock()
+			elected <- name
+			<-ctx.Done()
+			mu.Lock()
+			leaders--
+			mu.Unlock()
+			return ctx.Err()
+		})
+	}
+	var running sync.WaitGroup
+	cancels := map[string]context.CancelFunc{}
+	for name, s := range map[string]*election.Elections{"a": a, "b": b} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cancels[name] = cancel
+		running.Go(func() {
+			if err := campaign(ctx, s, name); err != nil {
+				t.Errorf("campaigning: %v", err)
+			}
+		})
+	}
+	first := waitFor(t, elected)
+	cancels[first]()
+	if second := waitFor(t, elected); second == first {
+		t.Errorf("%s was elected twice", first)
+	}
+	cancels["a"]()
+	cancels["b"]()
+	running.Wait()
+}
+
+// TestLeader checks that other processes learn the name of the process that leads, of that election
+// only, and none after it has resigned.
+func TestLeader(t *testing.T) {
+	t.Parallel()
+	server := etcdtest.Start(t)
+	s, other := open(t, server), open(t, server)
+	if s.Identity() == other.Identity() {
+		t.Fatalf("two processes have the name %q", s.Identity())
+	}
+	check := func(when, want string) {
+		t.Helper()
+		if got := other.Leader(t.Context(), "test"); got != want {
+			t.Errorf("%s, the leader is %q, want %q", when, got, want)
+		}
+	}
+	check("before the election", "")
+	r := campaign(t, s, (&crowd{}).member())
+	waitFor(t, r.elected)
+	check("after the election", s.Identity())
+	if got := other.Leader(t.Context(), "tes"); got != "" {
+		t.Errorf("an election whose name begins alike has the leader %q", got)
+	}
+	r.stop()
+	check("after it has resigned", "")
+	server.Stop(t)
+	check("without etcd", "")
+}
+
+func waitFor[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(time.Minute):
+		t.Fatal("timed out waiting for a value")
+		panic("not reached")
 	}
 }

@@ -1,9 +1,13 @@
-package store
+package election
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,15 +18,44 @@ import (
 )
 
 const (
-	electionPrefix = "/garboard/election"
-	electionTTL    = 10 * time.Second
-	campaignRetry  = time.Second
+	// keys is where the keys of all elections are, outside every prefix.
+	keys          = "/garboard/election"
+	leaseTTL      = 10 * time.Second
+	campaignRetry = time.Second
 	// resignTimeout bounds resigning from an election; an abandoned lease expires by itself.
 	resignTimeout = 2 * time.Second
 )
 
 // errDeposed ends a term when the key that makes this process the leader is gone.
 var errDeposed = errors.New("this process was deposed")
+
+// Elections are the elections among the processes that use one etcd cluster with one prefix. They
+// are safe for concurrent use.
+type Elections struct {
+	client   *clientv3.Client
+	prefix   string
+	identity string
+	logger   *slog.Logger
+}
+
+// New returns the elections among the processes with a prefix, which begins and ends with a slash.
+// This process gets a random name in them.
+func New(client *clientv3.Client, prefix string, logger *slog.Logger) *Elections {
+	return &Elections{client: client, prefix: prefix, identity: identity(), logger: logger}
+}
+
+// Identity returns the name of this process as a candidate.
+func (s *Elections) Identity() string { return s.identity }
+
+// Leader returns the name of the process that leads an election; empty if there is none, or if etcd
+// does not answer.
+func (s *Elections) Leader(ctx context.Context, election string) string {
+	found, _ := s.leader(ctx, s.keysOf(election)+"/")
+	return found.candidate
+}
+
+// keysOf returns where the keys of an election are.
+func (s *Elections) keysOf(election string) string { return keys + s.prefix + election }
 
 // Election is one election among processes.
 type Election struct {
@@ -39,7 +72,7 @@ type Election struct {
 // returns nil. lead's context ends when leadership is lost. If lead returns, the process resigns
 // and becomes a candidate again. Two leaders can exist for a short time: when etcd or the network
 // stalls, or when a live leader seems gone. lead must tolerate that.
-func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.Context) error) error {
+func (s *Elections) Campaign(ctx context.Context, e Election, lead func(ctx context.Context) error) error {
 	var peaceful time.Time
 	for {
 		err := s.term(ctx, e, peaceful, lead)
@@ -48,7 +81,7 @@ func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.
 		}
 		if errors.Is(err, errDeposed) {
 			// Otherwise two processes that cannot hear each other would depose each other forever.
-			peaceful = time.Now().Add(electionTTL)
+			peaceful = time.Now().Add(leaseTTL)
 		}
 		if err != nil {
 			s.logger.WarnContext(ctx, "a term of leadership ended", "election", e.Name, "err", err)
@@ -61,7 +94,7 @@ func (s *Store) Campaign(ctx context.Context, e Election, lead func(ctx context.
 
 // term waits to be elected, leads once and resigns. It deposes no leader before peaceful has
 // passed.
-func (s *Store) term(ctx context.Context, e Election, peaceful time.Time, lead func(ctx context.Context) error) (err error) {
+func (s *Elections) term(ctx context.Context, e Election, peaceful time.Time, lead func(ctx context.Context) error) (err error) {
 	if e.Presence != nil {
 		// Announce before the key exists, so that no process looks for its owner in vain.
 		silence, err := e.Presence.Announce(ctx, s.identity)
@@ -95,7 +128,7 @@ func (s *Store) term(ctx context.Context, e Election, peaceful time.Time, lead f
 	})
 	defer func() { stop(nil); <-ended }()
 
-	prefix := electionPrefix + s.prefix + e.Name
+	prefix := s.keysOf(e.Name)
 	election := concurrency.NewElection(session, prefix)
 	if err := s.campaign(leadCtx, e, election, prefix, peaceful); err != nil {
 		return fmt.Errorf("campaigning for %s: %w", e.Name, err)
@@ -118,7 +151,7 @@ func (s *Store) term(ctx context.Context, e Election, peaceful time.Time, lead f
 }
 
 // campaign waits to be elected. Meanwhile it deposes leaders that are gone.
-func (s *Store) campaign(ctx context.Context, e Election, election *concurrency.Election, prefix string, peaceful time.Time) error {
+func (s *Elections) campaign(ctx context.Context, e Election, election *concurrency.Election, prefix string, peaceful time.Time) error {
 	looking, done := context.WithCancel(ctx)
 	looked := beside(func() {
 		if e.Presence != nil {
@@ -141,7 +174,7 @@ func beside(do func()) (done <-chan struct{}) {
 
 // lost returns true when the key that was created at a revision no longer exists, and false when
 // ctx ends first.
-func (s *Store) lost(ctx context.Context, key string, created int64) bool {
+func (s *Elections) lost(ctx context.Context, key string, created int64) bool {
 	for ctx.Err() == nil {
 		resp, err := s.client.Get(ctx, key)
 		if err == nil {
@@ -158,7 +191,7 @@ func (s *Store) lost(ctx context.Context, key string, created int64) bool {
 
 // awaitDeletion returns when the key is deleted at or after a revision, or when the watch on it
 // ends.
-func (s *Store) awaitDeletion(ctx context.Context, key string, revision int64) {
+func (s *Elections) awaitDeletion(ctx context.Context, key string, revision int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for resp := range s.client.Watch(ctx, key, clientv3.WithRev(revision), clientv3.WithFilterPut()) {
@@ -169,15 +202,26 @@ func (s *Store) awaitDeletion(ctx context.Context, key string, revision int64) {
 }
 
 // session creates a lease that is kept alive. ctx bounds the creation, sessionCtx the lifetime.
-func (s *Store) session(ctx, sessionCtx context.Context) (*concurrency.Session, error) {
-	lease, err := s.client.Grant(ctx, int64(electionTTL/time.Second))
+func (s *Elections) session(ctx, sessionCtx context.Context) (*concurrency.Session, error) {
+	lease, err := s.client.Grant(ctx, int64(leaseTTL/time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("granting the lease of an election: %w", etcd.APIError(err))
 	}
 	session, err := concurrency.NewSession(s.client, concurrency.WithContext(sessionCtx),
-		concurrency.WithLease(lease.ID), concurrency.WithTTL(int(electionTTL/time.Second)))
+		concurrency.WithLease(lease.ID), concurrency.WithTTL(int(leaseTTL/time.Second)))
 	if err != nil {
 		return nil, fmt.Errorf("keeping the lease of an election: %w", err)
 	}
 	return session, nil
+}
+
+// identity returns a name that distinguishes this process from every other one in elections.
+func identity() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	var nonce [6]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	return host + "_" + hex.EncodeToString(nonce[:])
 }

@@ -1,4 +1,4 @@
-package store
+package election
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type leader struct {
 // deposeTheGone deposes, until ctx ends, any leader that is gone at two checks. The election's keys
 // begin with prefix. It deposes no leader before peaceful has passed. It deletes the leader's key,
 // so that the next candidate is elected at once.
-func (s *Store) deposeTheGone(ctx context.Context, e Election, prefix string, peaceful time.Time) {
+func (s *Elections) deposeTheGone(ctx context.Context, e Election, prefix string, peaceful time.Time) {
 	var suspect leader
 	wait := time.Until(peaceful)
 	for backoff.Sleep(ctx, wait) {
@@ -64,7 +64,7 @@ func (s *Store) deposeTheGone(ctx context.Context, e Election, prefix string, pe
 
 // leader returns the leader of the election whose keys begin with prefix; false if there is none,
 // or if etcd does not answer.
-func (s *Store) leader(ctx context.Context, prefix string) (leader, bool) {
+func (s *Elections) leader(ctx context.Context, prefix string) (leader, bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	resp, err := s.client.Get(ctx, prefix, clientv3.WithFirstCreate()...)
@@ -76,7 +76,7 @@ func (s *Store) leader(ctx context.Context, prefix string) (leader, bool) {
 }
 
 // depose deletes the key of a leader, unless the key has a new owner by now.
-func (s *Store) depose(ctx context.Context, l leader) bool {
+func (s *Elections) depose(ctx context.Context, l leader) bool {
 	// ctx ends as soon as this process is elected, which may be before etcd's answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()

@@ -55,6 +55,7 @@ var testedElsewhere = map[string]string{
 	"services/controllers/internal/controltest":                 isTestSupport,
 	"services/nodeagent":                                        isDoor,
 	"services/standalone":                                       isDoor,
+	"services/apiserver/internal/http/rest/resttest":            isTestSupport,
 }
 
 // The reasons that several packages share.

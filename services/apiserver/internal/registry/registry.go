@@ -76,7 +76,6 @@ func New(config Config) (*Registry, error) {
 	table := config.Catalog.Table()
 	r := &Registry{
 		config: config, log: config.Logger, table: table,
-		
 	}
 	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,

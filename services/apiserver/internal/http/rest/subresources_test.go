@@ -1,138 +1,56 @@
 package rest_test
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/fence"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest/resttest"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
-const deployments = "/apis/apps/v1/namespaces/default/deployments"
-
-func TestScale(t *testing.T) {
-	w := newWorld(t)
-	const merge, apply = "Content-Type: application/merge-patch+json", "Content-Type: application/apply-patch+yaml"
-	w.script([]step{
-		{send: "POST " + deployments, body: `{"metadata":{"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},"template":` +
-			`{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, want: "201 Deployment web"},
-		{send: "GET " + deployments + "/web/scale", want: "200 Scale web"},
-		{send: "GET " + deployments + "/none/scale", want: `404 deployments.apps "none" not found`},
-		{send: "PUT " + deployments + "/web/scale", body: `{"metadata":{"name":"web"},"spec":{"replicas":3}}`, want: "200 Scale web"},
-		{send: "PUT " + deployments + "/web/scale", body: `{"metadata":{"name":"web"},"spec":{"replicas":-1}}`, want: `422 ...`},
-		{send: "PUT " + deployments + "/web/scale", body: `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web"}}`, want: "400 ..."},
-		{send: "PUT " + deployments + "/web/scale?dryRun=1", body: `{"metadata":{"name":"web"}}`, want: `422 UpdateOptions.meta.k8s.io "" is invalid: ...`},
-		{send: "PATCH " + deployments + "/web/scale", header: merge, body: `{"spec":{"replicas":5}}`, want: "200 Scale web"},
-		{send: "PATCH " + deployments + "/web/scale", header: merge, body: `{"spec":{"rocket":5}}`, want: "200 Scale web",
-			warns: []string{`unknown field "spec.rocket"`}},
-		{send: "PATCH " + deployments + "/web/scale?fieldManager=m&force=1", header: apply,
-			body: "{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}, spec: {replicas: 7}}", want: "200 Scale web"},
-		{send: "POST " + deployments + "/web/scale", body: "{}", want: "405 ..."},
-		{send: "DELETE " + deployments + "/web/scale", want: "405 ..."},
-		{send: "GET /api/v1/namespaces/default/configmaps/one/scale", want: "404 404 page not found"},
-	})
-	var scaled struct{ Spec struct{ Replicas int } }
-	for _, path := range []string{"/web", "/web/scale"} {
-		if err := json.NewDecoder(w.send("GET "+deployments+path, "", "").Body).Decode(&scaled); err != nil || scaled.Spec.Replicas != 7 {
-			t.Errorf("%s has %d replicas, %v", path, scaled.Spec.Replicas, err)
-		}
-	}
-}
-
-const aPod = `{"metadata":{"name":"NAME"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
-
-// TestPodSubresources binds, evicts and reads the log of pods.
+// TestPodSubresources writes the status of a pod, reads its log, and tries what is not served.
 func TestPodSubresources(t *testing.T) {
 	w := newWorld(t)
-	const pods = defaultNS + "pods"
-	for _, name := range []string{"p", "q", "r"} {
-		w.script([]step{{send: "POST " + pods, body: strings.ReplaceAll(aPod, "NAME", name), want: "201 Pod " + name}})
-	}
-	w.script([]step{
-		{send: "POST " + pods + "/p/binding", body: `{"metadata":{"name":"q"},"target":{"kind":"Node","name":"n1"}}`,
-			want: "400 name in URL does not match name in Binding object"},
-		{send: "POST " + pods + "/p/binding?dryRun=All", body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}`, want: "201 Status"},
-		{send: "POST " + pods + "/p/binding", body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}`, want: "201 Status"},
-		{send: "POST " + pods + "/p/binding", body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}`,
-			want: `409 Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"`},
-		{send: "POST " + pods + "/none/binding", body: `{"metadata":{"name":"none"},"target":{"kind":"Node","name":"n1"}}`, want: `404 pods "none" not found`},
-		{send: "POST " + pods + "/q/binding?fieldValidation=Strict", body: `{"metadata":{"name":"q"},"target":{"kind":"Node","name":"n1"},"rocket":1}`, want: "400 ..."},
-		{send: "POST " + pods + "/q/binding?dryRun=Some", body: `{}`, want: `422 CreateOptions.meta.k8s.io "" is invalid: ...`},
-		{send: "POST " + defaultNS + "bindings", body: `{"metadata":{"name":"q"},"target":{"kind":"Node","name":"n1"}}`, want: "201 Status"},
-		{send: "GET " + pods + "?fieldSelector=spec.nodeName%3Dn1", want: "200 PodList p q"},
-		{send: "GET " + pods + "/p/binding", want: "405 ..."},
-		{send: "POST " + pods + "/r/eviction", body: `{"metadata":{"name":"r"},"deleteOptions":{"dryRun":["All"]}}`, want: "201 Status"},
-		{send: "GET " + pods + "/r", want: "200 Pod r"},
-		{send: "POST " + pods + "/r/eviction", body: `{"metadata":{"name":"r"}}`, want: "201 Status"},
-		{send: "GET " + pods + "/r", want: `404 pods "r" not found`},
-		{send: "POST " + pods + "/r/eviction", body: `{"metadata":{"name":"r"}}`, want: `404 pods "r" not found`},
-		{send: "POST " + pods + "/q/eviction", body: `{"kind":"Eviction","apiVersion":"policy/v1beta1","metadata":{"name":"q"}}`, want: "400 ..."},
-		{send: "GET " + pods + "/p/log?follow=true", want: "200 log of default/p"},
-		{send: "POST " + pods + "/p/log", body: "{}", want: "405 ..."},
-		{send: "PUT " + pods + "/p/status", body: `{"metadata":{"name":"p"},"status":{"phase":"Running"}}`, want: "200 Pod p"},
-		{send: "GET " + pods + "/p/status", want: "200 Pod p"},
-		{send: "GET " + pods + "?fieldSelector=status.phase%3DRunning", want: "200 PodList p"},
-		{send: "DELETE " + pods + "/p/status", want: "405 ..."},
+	const pods = resttest.Default + "pods"
+	w.Script([]resttest.Step{
+		{Send: "POST " + pods, Body: `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, Want: "201 Pod p"},
+		{Send: "GET " + pods + "/p/log?follow=true", Want: "200 log of default/p"},
+		{Send: "POST " + pods + "/p/log", Body: "{}", Want: "405 ..."},
+		{Send: "PUT " + pods + "/p/status", Body: `{"metadata":{"name":"p"},"status":{"phase":"Running"}}`, Want: "200 Pod p"},
+		{Send: "GET " + pods + "/p/status", Want: "200 Pod p"},
+		{Send: "GET " + pods + "?fieldSelector=status.phase%3DRunning", Want: "200 PodList p"},
+		{Send: "DELETE " + pods + "/p/status", Want: "405 ..."},
 	})
 }
 
-// TestTokens issues tokens that are bound to different objects.
-func TestTokens(t *testing.T) {
+// TestCustomSubresources: a special subresource of a custom kind is served if something serves that
+// name and kind, and refused if not.
+func TestCustomSubresources(t *testing.T) {
 	w := newWorld(t)
-	const path = "POST " + defaultNS + "serviceaccounts/default/token"
-	w.script([]step{
-		{send: "POST " + defaultNS + "pods", body: strings.ReplaceAll(aPod, "NAME", "p"), want: "201 Pod p"},
-		{send: "POST " + defaultNS + "serviceaccounts", body: `{"metadata":{"name":"robot"}}`, want: "201 ServiceAccount robot"},
-		{send: path, body: `{"spec":{"expirationSeconds":100}}`,
-			want: `422 TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 100: may not specify a duration less than 10 minutes`},
-		{send: path, body: `{"spec":{"expirationSeconds":5000000000}}`, want: `422 TokenRequest.authentication.k8s.io "" is invalid: ...`},
-		{send: path, body: `{"metadata":{"name":"robot"}}`, want: `422 TokenRequest.authentication.k8s.io "default" is invalid: metadata.name: Invalid value: "robot": ` +
-			`must match the service account name if specified`},
-		{send: path, body: `{"metadata":{"namespace":"other"}}`, want: "400 the namespace of the provided object does not match the namespace sent on the request"},
-		{send: "POST " + defaultNS + "serviceaccounts/none/token", body: `{}`, want: `404 serviceaccounts "none" not found`},
-		{send: path, body: `{"spec":{"boundObjectRef":{"kind":"ConfigMap","apiVersion":"v1","name":"c"}}}`, want: "400 cannot bind token to object of type /v1, Kind=ConfigMap"},
-		{send: path, body: `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"none"}}}`, want: `404 pods "none" not found`},
-		{send: path, body: `{"spec":{"boundObjectRef":{"kind":"Node","apiVersion":"v1","name":"none"}}}`, want: `404 nodes "none" not found`},
-		{send: path, body: `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"none"}}}`, want: `404 secrets "none" not found`},
-		{send: path, body: `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p","uid":"other"}}}`, want: `409 ...`},
-		{send: "POST " + defaultNS + "serviceaccounts/robot/token", body: `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p"}}}`,
-			want: `400 cannot bind token for serviceaccount "robot" to pod running with different serviceaccount name.`},
-		{send: path + "?dryRun=none", body: `{}`, want: `422 CreateOptions.meta.k8s.io "" is invalid: ...`},
-		{send: "GET " + defaultNS + "serviceaccounts/default/token", want: "405 ..."},
-	})
-	for _, c := range []struct {
-		name, body string
-		life       time.Duration
-		audience   string
-		warned     bool
-	}{
-		{"the defaults", `{}`, time.Hour, "the-api", false},
-		{"for another audience", `{"spec":{"audiences":["vault"],"expirationSeconds":600}}`, 10 * time.Minute, "vault", false},
-		{"for too long", `{"spec":{"expirationSeconds":100000}}`, 2 * time.Hour, "the-api", true},
-		{"of a pod", `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p"}}}`, time.Hour, "the-api", false},
-	} {
-		r := w.send(path, "", c.body)
-		var answer authenticationv1.TokenRequest
-		if err := json.NewDecoder(r.Body).Decode(&answer); err != nil || r.StatusCode != 201 {
-			t.Fatalf("%s: %s, %v", c.name, r.Status, err)
-		}
-		life := time.Until(answer.Status.ExpirationTimestamp.Time)
-		if answer.Status.Token == "" || answer.Name != "default" || answer.Namespace != "default" || life > c.life || life < c.life-time.Minute {
-			t.Errorf("%s: got %+v, which lives for %v", c.name, answer, life)
-		}
-		if len(answer.Spec.Audiences) != 1 || answer.Spec.Audiences[0] != c.audience || *answer.Spec.ExpirationSeconds != int64(c.life/time.Second) {
-			t.Errorf("%s: got %+v", c.name, answer.Spec)
-		}
-		if warned := r.Header.Get("Warning") != ""; warned != c.warned {
-			t.Errorf("%s: the warning is %q", c.name, r.Header.Get("Warning"))
-		}
+	scale := w.Table.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Subresource("scale")
+	if err := w.Catalog.Install(&kinds.Definition{Kind: &scheme.Kind{
+		GroupVersionKind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Gadget"}, Custom: true,
+		Resource: "gadgets", Namespaced: true, StoragePrefix: "example.org/gadgets",
+		Subresources: []scheme.Subresource{{Name: "polish", Verbs: []string{"create"}}, *scale},
+	}}); err != nil {
+		t.Fatal(err)
 	}
+	const gadget = "/apis/example.org/v1/namespaces/default/gadgets/g"
+	w.Script([]resttest.Step{
+		{Send: "POST " + gadget + "/polish", Body: `{}`, Want: `405 create is not supported on resources of kind "gadgets.example.org"`},
+		{Send: "GET " + gadget + "/polish", Want: "405 the server does not allow this method on the requested resource"},
+		{Send: "GET " + gadget + "/scale", Want: `404 gadgets.example.org "g" not found`},
+		{Send: "PUT " + gadget + "/scale", Body: `{"kind":"Gadget","apiVersion":"example.org/v1"}`,
+			Want: `400 Gadget in version "v1" cannot be handled as a Scale: ...`},
+		{Send: "POST " + gadget + "/rocket", Body: `{}`, Want: "404 404 page not found"},
+	})
 }
 
 // TestVirtualKinds asks for reviews and for what is found out when it is asked for.
@@ -140,25 +58,25 @@ func TestVirtualKinds(t *testing.T) {
 	w := newWorld(t)
 	const review, local = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews", "POST /apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
 	old := []string{"v1 ComponentStatus is deprecated in v1.19+"}
-	w.script([]step{
-		{send: review, body: `{}`, want: "201 SelfSubjectReview - answered=yes"},
-		{send: review, body: `{"metadata":{"namespace":"default"}}`, want: "400 namespace must not be set on a cluster-scoped object"},
-		{send: review + "?dryRun=x", body: `{}`, want: `422 CreateOptions.meta.k8s.io "" is invalid: ...`},
-		{send: review + "?fieldValidation=Strict", body: `{"rocket":1}`, want: "400 ..."},
-		{send: review, body: `{"kind":"Pod","apiVersion":"v1"}`, want: "400 ..."},
-		{send: review, header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", body: "{}", want: "406 ..."},
-		{send: local, body: `{}`, want: "405 create is not supported on resources of kind \"localsubjectaccessreviews.authorization.k8s.io\""},
-		{send: "GET /apis/authentication.k8s.io/v1/selfsubjectreviews", want: "405 ..."},
-		{send: "GET /api/v1/componentstatuses", want: "200 ComponentStatusList etcd-0 scheduler", warns: old},
-		{send: "GET /api/v1/componentstatuses/etcd-0", want: "200 ComponentStatus etcd-0", warns: old},
-		{send: "GET /api/v1/componentstatuses/none", want: `404 componentstatuses "none" not found`, warns: old},
-		{send: "GET /api/v1/componentstatuses?labelSelector=role%3Dstore", want: "200 ComponentStatusList etcd-0", warns: old},
-		{send: "GET /api/v1/componentstatuses?fieldSelector=metadata.name%3Dscheduler", want: "200 ComponentStatusList scheduler", warns: old},
-		{send: "GET /api/v1/componentstatuses?labelSelector=%21%21", want: "400 ...", warns: old},
-		{send: "GET /api/v1/componentstatuses?fieldSelector=x", want: "400 ...", warns: old},
-		{send: "GET /api/v1/componentstatuses?limit=x", want: "400 ...", warns: old},
-		{send: "GET /api/v1/componentstatuses", header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", want: "200 Table etcd-0 scheduler", warns: old},
-		{send: "DELETE /api/v1/componentstatuses/etcd-0", want: "405 ..."},
+	w.Script([]resttest.Step{
+		{Send: review, Body: `{}`, Want: "201 SelfSubjectReview - answered=yes"},
+		{Send: review, Body: `{"metadata":{"namespace":"default"}}`, Want: "400 namespace must not be set on a cluster-scoped object"},
+		{Send: review + "?dryRun=x", Body: `{}`, Want: `422 CreateOptions.meta.k8s.io "" is invalid: ...`},
+		{Send: review + "?fieldValidation=Strict", Body: `{"rocket":1}`, Want: "400 ..."},
+		{Send: review, Body: `{"kind":"Pod","apiVersion":"v1"}`, Want: "400 ..."},
+		{Send: review, Header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", Body: "{}", Want: "406 ..."},
+		{Send: local, Body: `{}`, Want: "405 create is not supported on resources of kind \"localsubjectaccessreviews.authorization.k8s.io\""},
+		{Send: "GET /apis/authentication.k8s.io/v1/selfsubjectreviews", Want: "405 ..."},
+		{Send: "GET /api/v1/componentstatuses", Want: "200 ComponentStatusList etcd-0 scheduler", Warns: old},
+		{Send: "GET /api/v1/componentstatuses/etcd-0", Want: "200 ComponentStatus etcd-0", Warns: old},
+		{Send: "GET /api/v1/componentstatuses/none", Want: `404 componentstatuses "none" not found`, Warns: old},
+		{Send: "GET /api/v1/componentstatuses?labelSelector=role%3Dstore", Want: "200 ComponentStatusList etcd-0", Warns: old},
+		{Send: "GET /api/v1/componentstatuses?fieldSelector=metadata.name%3Dscheduler", Want: "200 ComponentStatusList scheduler", Warns: old},
+		{Send: "GET /api/v1/componentstatuses?labelSelector=%21%21", Want: "400 ...", Warns: old},
+		{Send: "GET /api/v1/componentstatuses?fieldSelector=x", Want: "400 ...", Warns: old},
+		{Send: "GET /api/v1/componentstatuses?limit=x", Want: "400 ...", Warns: old},
+		{Send: "GET /api/v1/componentstatuses", Header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", Want: "200 Table etcd-0 scheduler", Warns: old},
+		{Send: "DELETE /api/v1/componentstatuses/etcd-0", Want: "405 ..."},
 	})
 }
 
@@ -170,25 +88,25 @@ func TestFences(t *testing.T) {
 	lost := apierrors.NewConflict(coordinationv1.Resource("leases"), "lock", errors.New("lost"))
 	for _, c := range []struct {
 		name string
-		step step
+		step resttest.Step
 		lost error
 		want string
 	}{
-		{"a write", step{send: "POST " + maps + "?dryRun=All", header: header, body: `{"metadata":{"name":"f"}}`, want: "201 ConfigMap f"}, nil, "lock true"},
-		{"without one", step{send: "POST " + maps + "?dryRun=All", body: `{"metadata":{"name":"f"}}`, want: "201 ConfigMap f"}, nil, ""},
-		{"a read", step{send: "GET " + maps, header: header, want: "200 ConfigMapList"}, lost, ""},
-		{"a read with an unreadable one", step{send: "GET " + maps, header: fence.Header + ": x", want: "200 ConfigMapList"}, nil, ""},
-		{"an unreadable one", step{send: "POST " + maps, header: fence.Header + ": x", body: "{}", want: "400 the header " + fence.Header + ": ..."}, nil, ""},
-		{"two", step{send: "POST " + maps, header: header + "; +" + header, body: "{}", want: "400 the header " + fence.Header + " is set 2 times"}, nil, ""},
-		{"it is lost", step{send: "POST " + maps, header: header, body: `{"metadata":{"name":"f"}}`,
-			want: `409 Operation cannot be fulfilled on leases.coordination.k8s.io "lock": lost`}, lost, "lock false"},
-		{"a token", step{send: "POST " + defaultNS + "serviceaccounts/default/token", header: header, body: "{}", want: "409 ..."}, lost, "lock true"},
-		{"a dry run that the body asks for", step{send: "DELETE " + maps + "/none", header: header, body: `{"dryRun":["All"]}`, want: `404 ...`}, nil, "lock false,lock true"},
+		{"a write", resttest.Step{Send: "POST " + maps + "?dryRun=All", Header: header, Body: `{"metadata":{"name":"f"}}`, Want: "201 ConfigMap f"}, nil, "lock true"},
+		{"without one", resttest.Step{Send: "POST " + maps + "?dryRun=All", Body: `{"metadata":{"name":"f"}}`, Want: "201 ConfigMap f"}, nil, ""},
+		{"a read", resttest.Step{Send: "GET " + maps, Header: header, Want: "200 ConfigMapList"}, lost, ""},
+		{"a read with an unreadable one", resttest.Step{Send: "GET " + maps, Header: fence.Header + ": x", Want: "200 ConfigMapList"}, nil, ""},
+		{"an unreadable one", resttest.Step{Send: "POST " + maps, Header: fence.Header + ": x", Body: "{}", Want: "400 the header " + fence.Header + ": ..."}, nil, ""},
+		{"two", resttest.Step{Send: "POST " + maps, Header: header + "; +" + header, Body: "{}", Want: "400 the header " + fence.Header + " is set 2 times"}, nil, ""},
+		{"it is lost", resttest.Step{Send: "POST " + maps, Header: header, Body: `{"metadata":{"name":"f"}}`,
+			Want: `409 Operation cannot be fulfilled on leases.coordination.k8s.io "lock": lost`}, lost, "lock false"},
+		{"a token", resttest.Step{Send: "POST " + resttest.Default + "serviceaccounts/default/token", Header: header, Body: "{}", Want: "409 ..."}, lost, "lock true"},
+		{"a dry run that the body asks for", resttest.Step{Send: "DELETE " + maps + "/none", Header: header, Body: `{"dryRun":["All"]}`, Want: `404 ...`}, nil, "lock false,lock true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.t, w.fenced, w.lost = t, nil, c.lost
-			w.script([]step{c.step})
-			if got := strings.Join(w.fenced, ","); got != c.want {
+			w.T, w.Fenced, w.Lost = t, nil, c.lost
+			w.Script([]resttest.Step{c.step})
+			if got := strings.Join(w.Fenced, ","); got != c.want {
 				t.Errorf("the checks were %q, want %q", got, c.want)
 			}
 		})

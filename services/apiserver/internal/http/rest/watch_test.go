@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest/resttest"
 )
 
 // event is one event of a watch.
@@ -24,13 +26,13 @@ type event struct {
 	Object json.RawMessage
 }
 
-func (e event) String() string { return e.Type + " " + showJSON(e.Object) }
+func (e event) String() string { return e.Type + " " + resttest.ShowJSON(e.Object) }
 
 // revision returns the revision of the API's newest ConfigMap list.
 func (w *world) revision() string {
 	var list metav1.PartialObjectMetadataList
-	if err := json.NewDecoder(w.send("GET "+maps, "", "").Body).Decode(&list); err != nil {
-		w.t.Fatal(err)
+	if err := json.NewDecoder(w.Send("GET "+maps, "", "").Body).Decode(&list); err != nil {
+		w.T.Fatal(err)
 	}
 	return list.ResourceVersion
 }
@@ -39,11 +41,11 @@ func (w *world) revision() string {
 // while two stays. It returns the revision before.
 func (w *world) history() (before string) {
 	before = w.revision()
-	w.script([]step{
-		{send: "POST " + maps, body: `{"metadata":{"name":"one"}}`, want: "201 ConfigMap one"},
-		{send: "POST " + maps, body: `{"metadata":{"name":"two"}}`, want: "201 ConfigMap two"},
-		{send: "PUT " + maps + "/one", body: `{"metadata":{"name":"one","labels":{"a":"b"}}}`, want: "200 ConfigMap one a=b"},
-		{send: "DELETE " + maps + "/one", want: "200 Status configmaps one"},
+	w.Script([]resttest.Step{
+		{Send: "POST " + maps, Body: `{"metadata":{"name":"one"}}`, Want: "201 ConfigMap one"},
+		{Send: "POST " + maps, Body: `{"metadata":{"name":"two"}}`, Want: "201 ConfigMap two"},
+		{Send: "PUT " + maps + "/one", Body: `{"metadata":{"name":"one","labels":{"a":"b"}}}`, Want: "200 ConfigMap one a=b"},
+		{Send: "DELETE " + maps + "/one", Want: "200 Status configmaps one"},
 	})
 	return before
 }
@@ -68,7 +70,7 @@ func TestWatchJSON(t *testing.T) {
 		{"as tables", maps + "?watch=1&", "application/json;as=Table;g=meta.k8s.io;v=v1", "ADDED Table one, ADDED Table two, MODIFIED Table one, DELETED Table one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := w.send("GET "+c.path+"timeoutSeconds=1&resourceVersion="+from, "Accept: "+c.accept, "")
+			r := w.Send("GET "+c.path+"timeoutSeconds=1&resourceVersion="+from, "Accept: "+c.accept, "")
 			if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Cache-Control") != "no-cache, private" {
 				t.Fatalf("the response is %s with %v", r.Status, r.Header)
 			}
@@ -93,7 +95,7 @@ func TestWatchJSON(t *testing.T) {
 			}
 		})
 	}
-	if got := w.sent.Load(); got != 4*5+1*4+2 {
+	if got := w.Sent.Load(); got != 4*5+1*4+2 {
 		t.Errorf("%d events were counted", got)
 	}
 }
@@ -101,25 +103,25 @@ func TestWatchJSON(t *testing.T) {
 // TestWatchesRefused sends watches that cannot begin.
 func TestWatchesRefused(t *testing.T) {
 	w := newWorld(t)
-	w.script([]step{
-		{send: "GET " + maps + "?watch=1&resourceVersion=x", want: `422 configmaps "" is invalid: resourceVersion: Invalid value: "x": ...`},
-		{send: "GET " + maps + "?watch=1&timeoutSeconds=soon", want: "400 strconv.ParseInt: parsing \"soon\": invalid syntax"},
-		{send: "GET " + maps + "?watch=1&labelSelector=%21%21", want: "400 ..."},
-		{send: "GET " + maps + "?watch=1&sendInitialEvents=true",
-			want: `422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`},
-		{send: "GET " + maps + "?watch=1&includeObject=All", header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", want: "400 Unable to convert to Table..."},
-		{send: "GET " + maps + "?watch=1", header: "Accept: text/html", want: "406 ..."},
-		{send: "GET " + maps + "?watch=1", header: "Accept: application/yaml,application/json;as=Rocket;g=meta.k8s.io;v=v1",
-			want: "406 application/yaml ..."},
-		{send: "GET " + maps + "?watch=1", header: "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", want: "406 ..."},
-		{send: "GET /api/v1/watch/namespaces/default/configmaps/two?fieldSelector=metadata.name%3Done",
-			want: "400 fieldSelector metadata.name doesn't match requested name"},
-		{send: "GET /api/v1/watch/namespaces/default/configmaps/two?fieldSelector=data%3Done", want: "400 ..."},
-		{send: "GET /api/v1/watch/namespaces/default/configmaps/two?fieldSelector=%3D%3D", want: "400 ..."},
+	w.Script([]resttest.Step{
+		{Send: "GET " + maps + "?watch=1&resourceVersion=x", Want: `422 configmaps "" is invalid: resourceVersion: Invalid value: "x": ...`},
+		{Send: "GET " + maps + "?watch=1&timeoutSeconds=soon", Want: "400 strconv.ParseInt: parsing \"soon\": invalid syntax"},
+		{Send: "GET " + maps + "?watch=1&labelSelector=%21%21", Want: "400 ..."},
+		{Send: "GET " + maps + "?watch=1&sendInitialEvents=true",
+			Want: `422 ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`},
+		{Send: "GET " + maps + "?watch=1&includeObject=All", Header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", Want: "400 Unable to convert to Table..."},
+		{Send: "GET " + maps + "?watch=1", Header: "Accept: text/html", Want: "406 ..."},
+		{Send: "GET " + maps + "?watch=1", Header: "Accept: application/yaml,application/json;as=Rocket;g=meta.k8s.io;v=v1",
+			Want: "406 application/yaml ..."},
+		{Send: "GET " + maps + "?watch=1", Header: "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Want: "406 ..."},
+		{Send: "GET /api/v1/watch/namespaces/default/configmaps/two?fieldSelector=metadata.name%3Done",
+			Want: "400 fieldSelector metadata.name doesn't match requested name"},
+		{Send: "GET /api/v1/watch/namespaces/default/configmaps/two?fieldSelector=data%3Done", Want: "400 ..."},
+		{Send: "GET /api/v1/watch/namespaces/default/configmaps/two?fieldSelector=%3D%3D", Want: "400 ..."},
 		// These are no watches.
-		{send: "GET " + maps + "?watch=0", want: "200 ConfigMapList"},
-		{send: "GET " + maps + "?watch=False", want: "200 ConfigMapList"},
-		{send: "GET " + defaultNS + "serviceaccounts/default?watch=1", want: "200 ServiceAccount default"},
+		{Send: "GET " + maps + "?watch=0", Want: "200 ConfigMapList"},
+		{Send: "GET " + maps + "?watch=False", Want: "200 ConfigMapList"},
+		{Send: "GET " + resttest.Default + "serviceaccounts/default?watch=1", Want: "200 ServiceAccount default"},
 	})
 }
 
@@ -128,14 +130,14 @@ func TestWatchesRefused(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	w := newWorld(t)
 	began := time.Now()
-	if got := show(w.send("GET "+maps+"?watch=1&timeoutSeconds=-1", "", "")); !strings.HasPrefix(got, "200 ") {
+	if got := resttest.Show(w.Send("GET "+maps+"?watch=1&timeoutSeconds=-1", "", "")); !strings.HasPrefix(got, "200 ") {
 		t.Errorf("with a negative timeout: %s", got)
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	watch := w.send("GET "+maps+"?watch=1", "", "")
-	close(w.drain)
+	watch := w.Send("GET "+maps+"?watch=1", "", "")
+	close(w.Drain)
 	if _, err := io.ReadAll(watch.Body); err != nil {
 		t.Errorf("the watch of a draining server ends with %v", err)
 	}
@@ -146,7 +148,7 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchProtobuf(t *testing.T) {
 	w := newWorld(t)
 	from := w.history()
-	r := w.send("GET "+maps+"?watch=1&timeoutSeconds=1&resourceVersion="+from, "Accept: application/vnd.kubernetes.protobuf;stream=watch", "")
+	r := w.Send("GET "+maps+"?watch=1&timeoutSeconds=1&resourceVersion="+from, "Accept: application/vnd.kubernetes.protobuf;stream=watch", "")
 	if got := r.Header.Get("Content-Type"); got != "application/vnd.kubernetes.protobuf;stream=watch" {
 		t.Errorf("the content type is %q", got)
 	}
@@ -167,19 +169,19 @@ func TestWatchProtobuf(t *testing.T) {
 
 // fromProtobuf formats an encoded WatchEvent.
 func (w *world) fromProtobuf(data []byte) string {
-	w.t.Helper()
+	w.T.Helper()
 	var e metav1.WatchEvent
 	if err := e.Unmarshal(data); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	decoder := protobuf.NewSerializer(w.table.Scheme(), w.table.Scheme())
+	decoder := protobuf.NewSerializer(w.Table.Scheme(), w.Table.Scheme())
 	obj, _, err := decoder.Decode(e.Object.Raw, nil, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	configMap, ok := obj.(*corev1.ConfigMap)
 	if !ok {
-		w.t.Fatalf("got a %T", obj)
+		w.T.Fatalf("got a %T", obj)
 	}
 	return e.Type + " " + configMap.Name
 }
@@ -206,7 +208,7 @@ func TestWatchWebSocket(t *testing.T) {
 			if c.protocol != "" {
 				options.Subprotocols = []string{c.protocol}
 			}
-			conn, _, err := websocket.Dial(ctx, w.url+maps+"?watch=1&resourceVersion="+from, options)
+			conn, _, err := websocket.Dial(ctx, w.URL+maps+"?watch=1&resourceVersion="+from, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,10 +243,10 @@ func TestWatchWebSocket(t *testing.T) {
 		})
 	}
 	// A handshake that asks for an upgrade but is none.
-	if got := show(w.send("GET "+maps+"?watch=1", "Connection: keep-alive, Upgrade; Upgrade: websocket", "")); !strings.HasPrefix(got, "4") {
+	if got := resttest.Show(w.Send("GET "+maps+"?watch=1", "Connection: keep-alive, Upgrade; Upgrade: websocket", "")); !strings.HasPrefix(got, "4") {
 		t.Errorf("a broken handshake is answered with %s", got)
 	}
-	if got := show(w.send("GET "+maps+"?watch=1&timeoutSeconds=1", "Upgrade: websocket", "")); !strings.HasPrefix(got, "200") {
+	if got := resttest.Show(w.Send("GET "+maps+"?watch=1&timeoutSeconds=1", "Upgrade: websocket", "")); !strings.HasPrefix(got, "200") {
 		t.Errorf("a request that only names the protocol is answered with %s", got)
 	}
 }
@@ -262,14 +264,14 @@ func TestManyWatchesShareAnEncoding(t *testing.T) {
 	bodies := make([]*bytes.Buffer, len(accepts))
 	ended := make(chan error, len(accepts))
 	for i, accept := range accepts {
-		r := w.send("GET "+maps+"?watch=1&timeoutSeconds=2&resourceVersion="+from, "Accept: "+accept, "")
+		r := w.Send("GET "+maps+"?watch=1&timeoutSeconds=2&resourceVersion="+from, "Accept: "+accept, "")
 		bodies[i] = &bytes.Buffer{}
 		go func() {
 			_, err := io.Copy(bodies[i], r.Body)
 			ended <- err
 		}()
 	}
-	w.script([]step{{send: "POST " + maps, body: `{"metadata":{"name":"one"},"data":{"key":"sesame"}}`, want: "201 ConfigMap one"}})
+	w.Script([]resttest.Step{{Send: "POST " + maps, Body: `{"metadata":{"name":"one"},"data":{"key":"sesame"}}`, Want: "201 ConfigMap one"}})
 	for range accepts {
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -1,0 +1,30 @@
+package eviction_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest/resttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestEviction evicts a pod, after a dry run that its body asks for.
+func TestEviction(t *testing.T) {
+	w := resttest.New(t)
+	const pods = resttest.Default + "pods"
+	w.Script([]resttest.Step{
+		{Send: "POST " + pods, Body: `{"metadata":{"name":"r"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, Want: "201 Pod r"},
+		{Send: "POST " + pods + "/r/eviction", Body: `{}`, Want: "400 name in URL does not match name in Eviction object"},
+		{Send: "POST " + pods + "/r/eviction?dryRun=Some", Body: `{}`, Want: `422 CreateOptions.meta.k8s.io "" is invalid: ...`},
+		{Send: "POST " + pods + "/r/eviction", Body: `{"metadata":{"name":"r"},"rocket":1,"deleteOptions":{"dryRun":["All"]}}`, Want: "201 Status",
+			Warns: []string{`unknown field "rocket"`}},
+		{Send: "POST " + pods + "/r/eviction", Body: `{"metadata":{"name":"r"},"deleteOptions":{"dryRun":["All"]}}`, Want: "201 Status"},
+		{Send: "GET " + pods + "/r", Want: "200 Pod r"},
+		{Send: "POST " + pods + "/r/eviction", Body: `{"metadata":{"name":"r"}}`, Want: "201 Status"},
+		{Send: "GET " + pods + "/r", Want: `404 pods "r" not found`},
+		{Send: "POST " + pods + "/r/eviction", Body: `{"metadata":{"name":"r"}}`, Want: `404 pods "r" not found`},
+		{Send: "POST " + pods + "/r/eviction", Body: `{"kind":"Eviction","apiVersion":"policy/v1beta1","metadata":{"name":"r"}}`, Want: "400 ..."},
+	})
+}

@@ -3,6 +3,7 @@ package clusterview
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/garboard/garboard/libs/podresources"
 )
@@ -40,14 +41,34 @@ func resourcesOf(list corev1.ResourceList) Resources {
 // Requests returns what a pod takes from a node.
 func Requests(pod *corev1.Pod) Resources { return resourcesOf(podresources.Requests(pod)) }
 
-// NonZeroRequests is Requests for scoring: a container that requests no CPU or memory counts with a
-// small amount, unless the pod requests it as a whole.
+// NonZeroRequests is what a pod without a node counts for the score of the room that is left. A
+// container that requests no CPU or memory counts with a small amount. As in Kubernetes the requests
+// of the pod as a whole do not count.
 func NonZeroRequests(pod *corev1.Pod) Resources {
-	missing := corev1.ResourceList{
+	spec := pod.Spec
+	spec.Resources = nil
+	return resourcesOf(podresources.RequestsOr(&corev1.Pod{Spec: spec}, nonZero()))
+}
+
+// placedNonZeroRequests is NonZeroRequests for a pod on a node, which takes requested. There the
+// requests of the pod as a whole count, and if it has any, no container counts with a small amount
+// of a resource that is requested (Kubernetes, framework.PodInfo).
+func placedNonZeroRequests(pod *corev1.Pod, requested Resources) Resources {
+	missing := nonZero()
+	if resourcehelper.IsPodLevelRequestsSet(pod) {
+		for name := range requested {
+			delete(missing, name)
+		}
+	}
+	return resourcesOf(podresources.RequestsOr(pod, missing))
+}
+
+// nonZero returns the small amounts.
+func nonZero() corev1.ResourceList {
+	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(defaultMilliCPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(defaultMemory, resource.BinarySI),
 	}
-	return resourcesOf(podresources.RequestsOr(pod, missing))
 }
 
 // sized is a pod with what it takes, computed once for each state of the pod.
@@ -58,5 +79,6 @@ type sized struct {
 }
 
 func newSized(pod *corev1.Pod) sized {
-	return sized{Pod: pod, requested: Requests(pod), nonZero: NonZeroRequests(pod), ports: HostPorts(pod)}
+	requested := Requests(pod)
+	return sized{Pod: pod, requested: requested, nonZero: placedNonZeroRequests(pod, requested), ports: HostPorts(pod)}
 }

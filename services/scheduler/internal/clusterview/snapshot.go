@@ -29,7 +29,7 @@ type Node struct {
 
 // HostPort is a port that a container takes on its node.
 type HostPort struct {
-	// IP is empty for all addresses.
+	// IP is empty for all addresses. As in Kubernetes, "::" is an address like any other.
 	IP       string
 	Protocol corev1.Protocol
 	Port     int32
@@ -55,7 +55,7 @@ func HostPorts(pod *corev1.Pod) []HostPort {
 					continue
 				}
 				p := HostPort{IP: port.HostIP, Protocol: port.Protocol, Port: port.HostPort}
-				if p.IP == "0.0.0.0" || p.IP == "::" {
+				if p.IP == "0.0.0.0" {
 					p.IP = ""
 				}
 				if p.Protocol == "" {

@@ -191,6 +191,24 @@ func TestNonZeroRequests(t *testing.T) {
 	}
 }
 
+// TestNonZeroOfPodLevelRequests checks what counts of the requests of a pod as a whole, before and
+// after it is placed.
+func TestNonZeroOfPodLevelRequests(t *testing.T) {
+	cpu := func(amount string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(amount)}}
+	}
+	whole := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
+	p := pod("p", "n")
+	p.Spec.Resources, p.Spec.Containers = &whole, []corev1.Container{{Name: "a", Resources: cpu("1")}, {Name: "b"}}
+	if diff := cmp.Diff(clusterview.Resources{"cpu": 1100, "memory": 2 * 200 << 20}, clusterview.NonZeroRequests(p)); diff != "" {
+		t.Errorf("without a node (-want +got):\n%s", diff)
+	}
+	placed := clusterview.NewNode(node("n"), map[types.UID]*corev1.Pod{p.UID: p})
+	if diff := cmp.Diff(clusterview.Resources{"cpu": 1000, "memory": 1 << 30}, placed.NonZero); diff != "" {
+		t.Errorf("on a node (-want +got):\n%s", diff)
+	}
+}
+
 func TestHostPorts(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	p := &corev1.Pod{Spec: corev1.PodSpec{

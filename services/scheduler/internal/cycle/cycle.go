@@ -35,7 +35,7 @@ const writers = 32
 type Config struct {
 	// Client writes bindings and conditions.
 	Client client.Interface
-	// Informers follow pods, nodes, namespaces and storage; the factory's creator runs it.
+	// Informers follow pods, nodes, namespaces, storage and the pods' groups; the factory's creator runs it.
 	Informers *informer.Factory
 	// SchedulerName is the spec.schedulerName of the pods to schedule.
 	SchedulerName string
@@ -58,6 +58,7 @@ type Loop struct {
 	claims     informer.SharedInformer[*corev1.PersistentVolumeClaim]
 	volumes    informer.SharedInformer[*corev1.PersistentVolume]
 	classes    informer.SharedInformer[*storagev1.StorageClass]
+	groups     groupInformers
 	binder     *binding.Binder
 	metrics    metrics
 }
@@ -72,6 +73,7 @@ func New(cfg Config) *Loop {
 		claims:     informer.For[*corev1.PersistentVolumeClaim](cfg.Informers),
 		volumes:    informer.For[*corev1.PersistentVolume](cfg.Informers),
 		classes:    informer.For[*storagev1.StorageClass](cfg.Informers),
+		groups:     newGroupInformers(cfg.Informers),
 		binder:     binding.New(cfg.Client, cfg.Events, cfg.Trace),
 		metrics:    newMetrics(cfg.Registerer, cfg.SchedulerName),
 	}
@@ -81,7 +83,7 @@ func New(cfg Config) *Loop {
 // afterwards, once per term of leadership, and each time starts from the informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
 	r := &run{Loop: l, queue: queue.New(), cache: clusterview.NewCache(), slots: make(chan struct{}, writers)}
-	synced := make([]informer.DoneChecker, 0, 6)
+	synced := l.groups.synced()
 	for _, add := range []func() (informer.DoneChecker, func(), error){
 		func() (informer.DoneChecker, func(), error) { return listen(l.nodes, r.nodeHandler()) },
 		func() (informer.DoneChecker, func(), error) { return listen(l.namespaces, r.namespaceHandler()) },
@@ -168,7 +170,7 @@ func (r *run) place(pod *corev1.Pod) (node *clusterview.Node, err error) {
 		}
 	}()
 	return placement.Place(pod, placement.Cluster{
-		Nodes: r.cache.Snapshot(), NamespaceLabels: r.namespaceLabels, Storage: r.storage(),
+		Nodes: r.cache.Snapshot(), NamespaceLabels: r.namespaceLabels, Groups: r.groups.placement(), Storage: r.storage(),
 	}, rand.IntN)
 }
 

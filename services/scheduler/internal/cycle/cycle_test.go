@@ -204,7 +204,7 @@ func TestUnschedulablePodSaysWhy(t *testing.T) {
 
 		p.api.Load(node("small", "1"))
 		time.Sleep(2 * time.Second)
-		const small = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+		const small = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 		p.saw(t, "Warning FailedScheduling p: "+small)
 		if condition = scheduled(p.get(t, "p")); condition.Message != small || !condition.LastTransitionTime.Equal(&since) {
 			t.Errorf("got condition %+v", condition)
@@ -338,7 +338,7 @@ func TestCordon(t *testing.T) {
 		p := start(t, cordoned)
 		p.create(t, pod("p", "1"))
 		settle()
-		p.saw(t, "Warning FailedScheduling p: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+		p.saw(t, "Warning FailedScheduling p: 0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
 		open := cordoned.DeepCopy()
 		open.Spec.Unschedulable = false
 		p.api.Load(open)

@@ -52,7 +52,7 @@ func TestPodFollowsItsClaim(t *testing.T) {
 		says := func(what string) {
 			t.Helper()
 			time.Sleep(20 * time.Second) // Less than unschedulableLimit, and more than the back-off.
-			const help = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+			const help = " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 			if got, _ := p.last("p"); got != "Warning FailedScheduling p: 0/2 nodes are available: "+what+"."+help {
 				t.Errorf("got event %q, want %s", got, what)
 			}

@@ -41,8 +41,9 @@ func (f *Failure) Filters() []Filter {
 }
 
 // Error returns the message of the Event and the condition, word for word as kube-scheduler 1.37
-// writes it (pkg/scheduler/framework.FitError). It includes what the preemption and dynamic
-// resource plugins add, which is true here as well: nothing is preempted and there are no claims.
+// writes it (pkg/scheduler/framework.FitError). It includes what the preemption plugin adds when it
+// preempts nothing, as here. If the pod itself is the reason, kube-scheduler adds "not found"
+// instead: an error of its plugin for claims of devices.
 func (f *Failure) Error() string {
 	if f.All == 0 {
 		return "no nodes available to schedule pods"
@@ -64,7 +65,7 @@ func (f *Failure) Error() string {
 
 // preemption describes the outcome of looking for pods to preempt.
 func (f *Failure) preemption() string {
-	const prefix = "no new claims to deallocate, preemption: "
+	const prefix = "preemption: "
 	if policy := f.Pod.Spec.PreemptionPolicy; policy != nil && *policy == corev1.PreemptNever {
 		return prefix + "not eligible due to preemptionPolicy=Never."
 	}

@@ -10,14 +10,6 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
-// askPod refuses a pod for a reason that no node can change.
-func askPod(pod *corev1.Pod) *refusal {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
-	}
-	return nil
-}
-
 func unschedulableFilter(pod *corev1.Pod) filter {
 	tolerated := tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	return func(node *clusterview.Node) *refusal {
@@ -94,7 +86,8 @@ func portsFilter(pod *corev1.Pod) filter {
 }
 
 func resourcesFilter(pod *corev1.Pod) filter {
-	wanted := clusterview.Requests(pod)
+	// A pod without a node has no resources allocated, whatever its status says.
+	wanted := clusterview.Requests(&corev1.Pod{Spec: pod.Spec})
 	names := make([]corev1.ResourceName, 0, len(wanted))
 	for name, amount := range wanted {
 		if amount > 0 {

@@ -19,6 +19,9 @@ type Cluster struct {
 	// NamespaceLabels returns the labels of a namespace, for pod affinity by namespace selector;
 	// nil when it does not exist.
 	NamespaceLabels func(namespace string) labels.Set
+	// Groups is used only to score nodes for pods without topology spread constraints; without its
+	// functions such pods are not spread.
+	Groups Groups
 	// Storage is used only for pods with claims.
 	Storage Storage
 }
@@ -28,8 +31,8 @@ type Filter string
 
 // The filters, in the order in which they are applied: the first to refuse a node is the reason.
 const (
-	NodeUnschedulable  Filter = "NodeUnschedulable"
 	NodeName           Filter = "NodeName"
+	NodeUnschedulable  Filter = "NodeUnschedulable"
 	TaintToleration    Filter = "TaintToleration"
 	NodeAffinity       Filter = "NodeAffinity"
 	NodePorts          Filter = "NodePorts"
@@ -58,22 +61,33 @@ type filter func(node *clusterview.Node) *refusal
 //
 // Among nodes with equal scores pick chooses one, given how many there are (rand.IntN).
 func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*clusterview.Node, error) {
+	fit, failure := judge(pod, cluster)
+	switch len(fit) {
+	case 0:
+		return nil, failure
+	case 1:
+		return fit[0], nil
+	}
+	return best(pod, cluster, fit, pick), nil
+}
+
+// judge returns the nodes that can run a pod, and a failure that says why the others cannot.
+func judge(pod *corev1.Pod, cluster Cluster) ([]*clusterview.Node, *Failure) {
 	if len(cluster.Nodes) == 0 {
 		return nil, &Failure{}
 	}
-	if r := askPod(pod); r != nil {
-		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: r}
-	}
-	claims, r := findClaims(pod, cluster.Storage)
-	if r != nil {
-		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: r}
+	failure := &Failure{Pod: pod, All: len(cluster.Nodes)}
+	claims, whole := askPod(pod, cluster)
+	if whole != nil {
+		failure.whole = whole
+		return nil, failure
 	}
 	filters, err := filtersFor(pod, claims, cluster)
 	if err != nil {
-		return nil, &Failure{Pod: pod, All: len(cluster.Nodes), whole: &refusal{filter: Unsupported, reasons: []string{err.Error()}, final: true}}
+		failure.whole = &refusal{filter: Unsupported, reasons: []string{err.Error()}, final: true}
+		return nil, failure
 	}
 	var fit []*clusterview.Node
-	failure := &Failure{Pod: pod, All: len(cluster.Nodes)}
 	for _, node := range cluster.Nodes {
 		if r := ask(filters, node); r != nil {
 			failure.refused = append(failure.refused, refused{node: node, refusal: r})
@@ -81,13 +95,18 @@ func Place(pod *corev1.Pod, cluster Cluster, pick func(n int) int) (*clusterview
 			fit = append(fit, node)
 		}
 	}
-	if len(fit) == 0 {
-		return nil, failure
+	return fit, failure
+}
+
+// askPod refuses a pod for a reason that no node can change. Otherwise it returns the pod's claims.
+func askPod(pod *corev1.Pod, cluster Cluster) (claimed, *refusal) {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return claimed{}, &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
 	}
-	if len(fit) == 1 {
-		return fit[0], nil
+	if names, only := namedNodes(pod); only && len(names) == 0 {
+		return claimed{}, &refusal{filter: NodeAffinity, final: true, reasons: []string{"pod affinity terms conflict"}}
 	}
-	return best(pod, cluster, fit, pick), nil
+	return findClaims(pod, cluster.Storage)
 }
 
 func ask(filters []filter, node *clusterview.Node) *refusal {
@@ -109,13 +128,14 @@ func filtersFor(pod *corev1.Pod, claims claimed, cluster Cluster) ([]filter, err
 		return nil, err
 	}
 	return slices.Concat([]filter{
-		unschedulableFilter(pod), nodeNameFilter(pod), taintFilter(pod), nodeAffinityFilter(pod), portsFilter(pod), resourcesFilter(pod),
+		namedNodesFilter(pod), nodeNameFilter(pod), unschedulableFilter(pod), taintFilter(pod), nodeAffinityFilter(pod), portsFilter(pod),
+		resourcesFilter(pod),
 	}, claims.filters(pod, cluster), []filter{spread, between}), nil
 }
 
 // best returns the node with the highest score.
 func best(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node, pick func(n int) int) *clusterview.Node {
-	totals := make([]float64, len(nodes))
+	totals := make([]int64, len(nodes))
 	for _, s := range scorersFor(pod, cluster, nodes) {
 		for i, score := range s.scores {
 			totals[i] += s.weight * score
@@ -124,8 +144,7 @@ func best(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node, pick func
 	highest := slices.Max(totals)
 	var candidates []*clusterview.Node
 	for i, total := range totals {
-		// Sums of fractions differ in their last bits; a hundredth of a point is a tie.
-		if highest-total < 0.01 {
+		if total == highest {
 			candidates = append(candidates, nodes[i])
 		}
 	}

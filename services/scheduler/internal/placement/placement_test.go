@@ -80,6 +80,11 @@ func asks(t testing.TB, cpu, memory string) *corev1.Pod {
 	return pod(t, fmt.Sprintf("containers: [{name: c, resources: {requests: {cpu: %q, memory: %q}}}]", cpu, memory))
 }
 
+// affine returns a pod that requires nodes.
+func affine(t testing.TB, selector string) *corev1.Pod {
+	return pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: `+selector+`}}}`)
+}
+
 func labelled(p *corev1.Pod, key, value string) *corev1.Pod {
 	p = p.DeepCopy()
 	p.Labels = map[string]string{key: value}
@@ -105,8 +110,8 @@ func cluster(nodes ...*clusterview.Node) placement.Cluster {
 	return placement.Cluster{Nodes: nodes, NamespaceLabels: namespaceLabels}
 }
 
-const noVictims = " no new claims to deallocate, preemption: 0/%d nodes are available: %d No preemption victims found for incoming pod."
-const noHelp = " no new claims to deallocate, preemption: 0/%d nodes are available: %d Preemption is not helpful for scheduling."
+const noVictims = " preemption: 0/%d nodes are available: %d No preemption victims found for incoming pod."
+const noHelp = " preemption: 0/%d nodes are available: %d Preemption is not helpful for scheduling."
 
 // TestFailures checks the message of each refusal, word for word as kube-scheduler writes it.
 func TestFailures(t *testing.T) {
@@ -128,12 +133,12 @@ func TestFailures(t *testing.T) {
 		{"nodes that are not ready, before they are tainted", small, []*clusterview.Node{
 			saying(host("a", "z"), corev1.ConditionFalse), saying(host("b", "z"), corev1.ConditionUnknown),
 		}, "0/2 nodes are available: 2 node(s) had untolerated taint(s)." +
-			" no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+			" preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
 			[]placement.Filter{placement.TaintToleration}},
 		{"full nodes and tainted ones", asks(t, "2", "1Gi"), []*clusterview.Node{
 			host("a", "z", asks(t, "3", "1Gi")), tainted(host("b", "z"), corev1.TaintEffectNoSchedule), tainted(host("c", "z"), corev1.TaintEffectNoExecute),
 		}, "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s)." +
-			" no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+			" preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
 			[]placement.Filter{placement.NodeResourcesFit, placement.TaintToleration}},
 		{"two resources of one node", asks(t, "2", "7Gi"), []*clusterview.Node{host("a", "z", asks(t, "3", "2Gi"))},
 			"0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory." + fmt.Sprintf(noVictims, 1, 1),
@@ -150,22 +155,35 @@ func TestFailures(t *testing.T) {
 		{"node selector", pod(t, `{nodeSelector: {disk: ssd}, containers: [{name: c}]}`), []*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector." + fmt.Sprintf(noHelp, 1, 1),
 			[]placement.Filter{placement.NodeAffinity}},
+		{"named nodes", affine(t, `{nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [b]}]}]}`), []*clusterview.Node{host("a", "z"), cordoned(host("b", "z"))},
+			"0/2 nodes are available: 1 node(s) didn't satisfy plugin(s) [NodeAffinity], 1 node(s) were unschedulable." + fmt.Sprintf(noHelp, 2, 2),
+			[]placement.Filter{placement.NodeAffinity, placement.NodeUnschedulable}},
+		{"two names for one node", affine(t, `{nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [a]}, {key: metadata.name, operator: In, values: [b]}]}]}`),
+			[]*clusterview.Node{host("a", "z"), host("b", "z")},
+			"0/2 nodes are available: pod affinity terms conflict." + fmt.Sprintf(noHelp, 2, 2), []placement.Filter{placement.NodeAffinity}},
 		{"host ports", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]`),
 			[]*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 8080, hostPort: 80, hostIP: 0.0.0.0, protocol: TCP}]}]`))},
 			"0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports." + fmt.Sprintf(noVictims, 1, 1),
 			[]placement.Filter{placement.NodePorts}},
+		{"another constraint first", pod(t, `{containers: [{name: c}], topologySpreadConstraints: [
+			{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, minDomains: 9, labelSelector: {matchLabels: {app: web}}},
+			{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]}`),
+			[]*clusterview.Node{changed(host("a", "z", small), func(n *corev1.Node) { n.Labels["rack"] = "r" }), host("b", "z", small), changed(host("c", "z"), func(n *corev1.Node) { n.Labels = nil })},
+			"0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints, 2 node(s) didn't match pod topology spread constraints (missing required label)." +
+				" preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+			[]placement.Filter{placement.PodTopologySpread}},
 		{"never preempts", pod(t, `{preemptionPolicy: Never, nodeSelector: {disk: ssd}, containers: [{name: c}]}`), []*clusterview.Node{host("a", "z")},
-			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.",
+			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: not eligible due to preemptionPolicy=Never.",
 			[]placement.Filter{placement.NodeAffinity}},
 		{"could preempt", pod(t, `{priority: 10, containers: [{name: c, resources: {requests: {cpu: 2}}}]}`), []*clusterview.Node{host("a", "z", asks(t, "3", "1Gi"))},
-			"0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 preemption of lower-priority pods is not supported.",
+			"0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 preemption of lower-priority pods is not supported.",
 			[]placement.Filter{placement.NodeResourcesFit}},
 		{"resource claims", pod(t, `{containers: [{name: c}], resourceClaims: [{name: gpu}]}`), []*clusterview.Node{host("a", "z")},
 			"0/1 nodes are available: spec.resourceClaims is not supported." + fmt.Sprintf(noHelp, 1, 1), []placement.Filter{placement.Unsupported}},
 		{"spread", pod(t, `{containers: [{name: c}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]}`),
 			[]*clusterview.Node{host("a", "z1", small), cordoned(host("b", "z2")), changed(host("c", "z3"), func(n *corev1.Node) { n.Labels = nil })},
 			"0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints, 1 node(s) didn't match pod topology spread constraints (missing required label), 1 node(s) were unschedulable." +
-				" no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+				" preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
 			[]placement.Filter{placement.NodeUnschedulable, placement.PodTopologySpread}},
 		{"affinity", pod(t, `{containers: [{name: c}], affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}}`),
 			[]*clusterview.Node{host("a", "z", small)},
@@ -203,12 +221,8 @@ func TestPlaces(t *testing.T) {
 	affinity := func(side, terms string) *corev1.Pod {
 		return pod(t, fmt.Sprintf(`{containers: [{name: c}], affinity: {%s: {requiredDuringSchedulingIgnoredDuringExecution: %s}}}`, side, terms))
 	}
-	owned := func(p *corev1.Pod, uid string) *corev1.Pod {
-		yes := true
-		p = p.DeepCopy()
-		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: uid, UID: types.UID(uid), Controller: &yes}}
-		return p
-	}
+	resized := asks(t, "1", "1Mi")
+	resized.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}
 	spread := func(extra string) *corev1.Pod {
 		return pod(t, `{containers: [{name: c}], topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}, `+extra+`}]}`)
 	}
@@ -222,6 +236,8 @@ func TestPlaces(t *testing.T) {
 		{"least allocated", small, []*clusterview.Node{host("a", "z", half), host("b", "z")}, []string{"b"}},
 		{"best effort pods count too", small, []*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c}]`)), host("b", "z")}, []string{"b"}},
 		{"balanced", asks(t, "1", "200Mi"), []*clusterview.Node{host("a", "z", asks(t, "2", "1Gi")), host("b", "z", asks(t, "750m", "3584Mi"))}, []string{"b"}},
+		{"balanced before", asks(t, "1", "0"), []*clusterview.Node{host("a", "z", asks(t, "0", "4Gi")), host("b", "z", asks(t, "1", "2Gi"))}, []string{"a"}},
+		{"less than a point does not count", asks(t, "1m", "1Mi"), []*clusterview.Node{host("a", "z", asks(t, "10m", "1Mi")), host("b", "z", asks(t, "5m", "1Mi"))}, []string{"a", "b"}},
 		{"tolerated taint", pod(t, `{containers: [{name: c}], tolerations: [{key: k, operator: Exists}]}`), []*clusterview.Node{tainted(host("a", "z"), corev1.TaintEffectNoSchedule)}, []string{"a"}},
 		{"ready, or of unknown readiness", small, []*clusterview.Node{saying(host("a", "z"), corev1.ConditionTrue), saying(host("b", "z"), "")}, []string{"a", "b"}},
 		{"tolerated though not ready", pod(t, `{containers: [{name: c}], tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists}]}`),
@@ -237,16 +253,17 @@ func TestPlaces(t *testing.T) {
 			[]*clusterview.Node{host("a", "z"), host("b", "z")}, []string{"b"}},
 		{"preferred nodes", pod(t, `{containers: [{name: c}], affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [a, b]}]}}, {weight: 5, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [c]}]}}]}}}`),
 			[]*clusterview.Node{host("a", "z"), host("b", "z"), host("c", "z")}, []string{"c"}},
+		{"every IPv6 address is another address", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: "::1"}]}]`),
+			[]*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: "::"}]}]`))}, []string{"a"}},
+		{"the status of a pod without a node does not count", resized, []*clusterview.Node{host("a", "z", asks(t, "3", "1Gi"))}, []string{"a"}},
 		{"host port on another address", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 10.0.0.1}]}]`),
 			[]*clusterview.Node{host("a", "z", pod(t, `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 10.0.0.2}]}]`))}, []string{"a"}},
-		{"siblings are spread over hosts", owned(small, "rs"), []*clusterview.Node{host("a", "z", owned(small, "rs")), host("b", "z", owned(small, "other"))}, []string{"b"}},
-		{"siblings are spread over zones", owned(small, "rs"), []*clusterview.Node{
-			host("a", "z1", owned(small, "rs")), host("b", "z1", owned(small, "other")), host("c", "z2", owned(small, "other")),
-		}, []string{"c"}},
 		{"hard spread", spread(`maxSkew: 1, whenUnsatisfiable: DoNotSchedule`), []*clusterview.Node{host("a", "z1", small), host("b", "z2", labelled(half, "app", "x"))}, []string{"b"}},
 		{"hard spread with room", spread(`maxSkew: 2, whenUnsatisfiable: DoNotSchedule`), []*clusterview.Node{host("a", "z1", small), host("b", "z2", labelled(half, "app", "x"))}, []string{"a"}},
 		{"hard spread and too few domains", spread(`maxSkew: 1, minDomains: 3, whenUnsatisfiable: DoNotSchedule`), []*clusterview.Node{host("a", "z1", small), host("b", "z2")}, []string{"b"}},
 		{"soft spread", spread(`maxSkew: 1, whenUnsatisfiable: ScheduleAnyway`), []*clusterview.Node{host("a", "z1", small, small), host("b", "z2", labelled(small, "app", "x"), labelled(small, "app", "y"))}, []string{"b"}},
+		{"an empty selector spreads nothing", pod(t, `{containers: [{name: c}], topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {}, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]}`),
+			[]*clusterview.Node{host("a", "z1", small, small), host("b", "z2", half)}, []string{"a"}},
 		{"spread by matchLabelKeys", labelled(spread(`maxSkew: 1, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [rev]`), "app", "web"), []*clusterview.Node{host("a", "z1", small), host("b", "z2", small, half)}, []string{"a"}},
 		{"near others", affinity("podAffinity", `[{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: db}}}]`),
 			[]*clusterview.Node{host("a", "z1"), host("b", "z2", labelled(half, "app", "db")), host("c", "z2", labelled(half, "app", "x"))}, []string{"b", "c"}},

@@ -14,7 +14,7 @@ import (
 // podTerm is a pod affinity term of a pod, prepared for matching other pods.
 type podTerm struct {
 	key        string
-	weight     float64
+	weight     int64
 	selector   labels.Selector
 	namespaces []string
 	// among selects further namespaces by their labels; nil for none.
@@ -22,10 +22,11 @@ type podTerm struct {
 	namespaceLabels func(string) labels.Set
 }
 
-func newPodTerm(owner *corev1.Pod, t *corev1.PodAffinityTerm, weight float64, cluster Cluster) (podTerm, error) {
-	selector, err := selectorWithKeys(t.LabelSelector, owner.Labels, t.MatchLabelKeys, t.MismatchLabelKeys)
+func newPodTerm(owner *corev1.Pod, t *corev1.PodAffinityTerm, weight int64, cluster Cluster) (podTerm, error) {
+	// The apiserver has merged matchLabelKeys and mismatchLabelKeys into the selector.
+	selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
 	if err != nil {
-		return podTerm{}, err
+		return podTerm{}, fmt.Errorf("labelSelector: %w", err)
 	}
 	made := podTerm{
 		key: t.TopologyKey, weight: weight, selector: selector, namespaces: t.Namespaces,
@@ -159,9 +160,9 @@ func wishes(pod *corev1.Pod, cluster Cluster) []podTerm {
 		return nil
 	}
 	var made []podTerm
-	add := func(terms []corev1.WeightedPodAffinityTerm, sign float64) {
+	add := func(terms []corev1.WeightedPodAffinityTerm, sign int64) {
 		for i := range terms {
-			if t, err := newPodTerm(pod, &terms[i].PodAffinityTerm, sign*float64(terms[i].Weight), cluster); err == nil {
+			if t, err := newPodTerm(pod, &terms[i].PodAffinityTerm, sign*int64(terms[i].Weight), cluster); err == nil {
 				made = append(made, t)
 			}
 		}
@@ -178,9 +179,9 @@ func wishes(pod *corev1.Pod, cluster Cluster) []podTerm {
 // podAffinityScores sums the preferences of the pod for other pods and theirs for it. A required
 // affinity term of a pod on a node counts as a preference of weight 1 for others to come
 // (Kubernetes, HardPodAffinityWeight).
-func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []float64 {
+func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []int64 {
 	own := wishes(pod, cluster)
-	sums := map[domain]float64{}
+	sums := map[domain]int64{}
 	note := func(terms []podTerm, about *corev1.Pod, node *clusterview.Node) {
 		for i := range terms {
 			if d, has := terms[i].domain(node); has && terms[i].matches(about) {
@@ -200,7 +201,7 @@ func podAffinityScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.No
 			}
 		}
 	}
-	scores := make([]float64, len(nodes))
+	scores := make([]int64, len(nodes))
 	for i, node := range nodes {
 		for d, sum := range sums {
 			if value, has := node.Labels[d.key]; has && value == d.value {

@@ -12,39 +12,40 @@ import (
 // maxScore is the score of the best node; the worst has 0.
 const maxScore = 100
 
-// scorer is one criterion, with Kubernetes' default weight.
+// scorer is one criterion, with the name of Kubernetes' plugin and its default weight.
 type scorer struct {
-	weight float64
-	scores []float64
+	plugin string
+	weight int64
+	// scores are in the order of the nodes; each is between 0 and maxScore.
+	scores []int64
 }
 
+// scorersFor scores the nodes that can run a pod. All scores are whole numbers, rounded as in
+// Kubernetes, so that the same nodes are equally good.
 func scorersFor(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []scorer {
-	least, balanced := resourceScores(pod, nodes)
 	return []scorer{
-		{3, fewest(taintScores(pod, nodes))},
-		{2, most(preferredNodes(pod, nodes))},
-		{1, least},
-		{1, balanced},
-		{2, spreadScores(pod, cluster, nodes)},
-		{2, span(podAffinityScores(pod, cluster, nodes))},
+		{"TaintToleration", 3, fewest(taintScores(pod, nodes))},
+		{"NodeAffinity", 2, most(preferredNodes(pod, nodes))},
+		{"NodeResourcesFit", 1, leastAllocated(pod, nodes)},
+		{"PodTopologySpread", 2, spreadScores(pod, cluster, nodes)},
+		{"InterPodAffinity", 2, span(podAffinityScores(pod, cluster, nodes))},
+		{"NodeResourcesBalancedAllocation", 1, balancedAllocation(pod, nodes)},
 	}
 }
 
 // most scales non-negative counts so that the highest becomes the best score.
-func most(counts []float64) []float64 {
+func most(counts []int64) []int64 {
 	highest := slices.Max(counts)
 	for i := range counts {
-		if highest == 0 {
-			counts[i] = 0
-		} else {
-			counts[i] = counts[i] / highest * maxScore
+		if highest > 0 {
+			counts[i] = maxScore * counts[i] / highest
 		}
 	}
 	return counts
 }
 
 // fewest scales non-negative counts so that the lowest becomes the best score.
-func fewest(counts []float64) []float64 {
+func fewest(counts []int64) []int64 {
 	scores := most(counts)
 	for i := range scores {
 		scores[i] = maxScore - scores[i]
@@ -53,21 +54,22 @@ func fewest(counts []float64) []float64 {
 }
 
 // span scales any counts so that the lowest becomes 0 and the highest the best score.
-func span(counts []float64) []float64 {
+func span(counts []int64) []int64 {
 	lowest, highest := slices.Min(counts), slices.Max(counts)
 	for i := range counts {
 		if highest == lowest {
 			counts[i] = 0
 		} else {
-			counts[i] = (counts[i] - lowest) / (highest - lowest) * maxScore
+			// The order of the operations determines how the result is rounded.
+			counts[i] = int64(maxScore * (float64(counts[i]-lowest) / float64(highest-lowest)))
 		}
 	}
 	return counts
 }
 
 // taintScores counts the PreferNoSchedule taints that the pod does not tolerate.
-func taintScores(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
-	counts := make([]float64, len(nodes))
+func taintScores(pod *corev1.Pod, nodes []*clusterview.Node) []int64 {
+	counts := make([]int64, len(nodes))
 	for i, node := range nodes {
 		for j := range node.Spec.Taints {
 			taint := &node.Spec.Taints[j]
@@ -79,27 +81,55 @@ func taintScores(pod *corev1.Pod, nodes []*clusterview.Node) []float64 {
 	return counts
 }
 
-// resourceScores prefers nodes that have much left (least allocated), and nodes where CPU and
-// memory would be used in similar proportions (balanced).
-func resourceScores(pod *corev1.Pod, nodes []*clusterview.Node) (least, balanced []float64) {
-	wanted, exact := clusterview.NonZeroRequests(pod), clusterview.Requests(pod)
-	least, balanced = make([]float64, len(nodes)), make([]float64, len(nodes))
+// scored are the resources by which nodes are scored.
+var scored = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// leastAllocated prefers nodes that have much left.
+func leastAllocated(pod *corev1.Pod, nodes []*clusterview.Node) []int64 {
+	wanted := clusterview.NonZeroRequests(pod)
+	scores := make([]int64, len(nodes))
 	for i, node := range nodes {
-		var parts []float64
-		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			has := float64(node.Allocatable[name])
+		var sum, resources int64
+		for _, name := range scored {
+			has := node.Allocatable[name]
 			if has == 0 {
 				continue
 			}
-			taken := math.Min(float64(node.NonZero[name]+wanted[name])/has, 1)
-			least[i] += (1 - taken) * maxScore / 2
-			parts = append(parts, math.Min(float64(node.Requested[name]+exact[name])/has, 1))
+			resources++
+			sum += max(0, has-node.NonZero[name]-wanted[name]) * maxScore / has
 		}
-		balanced[i] = maxScore
-		if len(parts) == 2 {
-			// Half the difference is the standard deviation of two values.
-			balanced[i] = (1 - math.Abs(parts[0]-parts[1])/2) * maxScore
+		if resources > 0 {
+			scores[i] = sum / resources
 		}
 	}
-	return least, balanced
+	return scores
+}
+
+// balancedAllocation prefers nodes where the pod brings the used shares of CPU and memory closer
+// together. A pod that requests neither changes nothing.
+func balancedAllocation(pod *corev1.Pod, nodes []*clusterview.Node) []int64 {
+	wanted := clusterview.Requests(pod)
+	scores := make([]int64, len(nodes))
+	if wanted[corev1.ResourceCPU] == 0 && wanted[corev1.ResourceMemory] == 0 {
+		return scores
+	}
+	for i, node := range nodes {
+		scores[i] = maxScore/2 + (maxScore/2+balance(node, wanted)-balance(node, nil))/2
+	}
+	return scores
+}
+
+// balance returns the best score if equal shares of CPU and memory are used with added, and half of
+// it if all of one and nothing of the other is.
+func balance(node *clusterview.Node, added clusterview.Resources) int64 {
+	var shares [len(scored)]float64
+	for i, name := range scored {
+		has := node.Allocatable[name]
+		if has == 0 {
+			return maxScore
+		}
+		shares[i] = min(1, float64(node.Requested[name]+added[name])/float64(has))
+	}
+	// Half the difference is the standard deviation of two values.
+	return int64((1 - math.Abs((shares[0]-shares[1])/2)) * maxScore)
 }

@@ -44,21 +44,16 @@ func constraints(pod *corev1.Pod, what corev1.UnsatisfiableConstraintAction) ([]
 }
 
 func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (constraint, error) {
-	selector, err := selectorWithKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys, nil)
+	selector, err := selectorWithKeys(c.LabelSelector, pod.Labels, c.MatchLabelKeys)
 	if err != nil {
 		return constraint{}, err
 	}
-	suits := suits(pod)
+	made := spreadOver(c.TopologyKey, int(c.MaxSkew), pod, selector)
+	suits := made.honor
 	honorAffinity := c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor
 	honorTaints := c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
-	made := constraint{
-		key: c.TopologyKey, maxSkew: int(c.MaxSkew), minDomains: 1,
-		counts: func(other *corev1.Pod) bool {
-			return other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels))
-		},
-		honor: func(node *clusterview.Node) bool {
-			return (!honorAffinity || suits(node)) && (!honorTaints || untolerated(pod, node) == nil)
-		},
+	made.honor = func(node *clusterview.Node) bool {
+		return (!honorAffinity || suits(node)) && (!honorTaints || untolerated(pod, node) == nil)
 	}
 	if c.MinDomains != nil {
 		made.minDomains = int(*c.MinDomains)
@@ -69,10 +64,23 @@ func newConstraint(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) (constra
 	return made, nil
 }
 
-// selectorWithKeys narrows a label selector. It selects only objects with the same values as own
-// for the keys in same, and with other values for the keys in different. A nil selector selects
-// nothing.
-func selectorWithKeys(s *metav1.LabelSelector, own labels.Set, same, different []string) (labels.Selector, error) {
+// spreadOver returns a constraint on the pods that selector selects in pod's namespace. Nodes take
+// part according to pod's node affinity.
+func spreadOver(key string, maxSkew int, pod *corev1.Pod, selector labels.Selector) constraint {
+	// A selector that selects everything counts nothing, except the pod to place.
+	everything := selector.Empty()
+	return constraint{
+		key: key, maxSkew: maxSkew, minDomains: 1,
+		counts: func(other *corev1.Pod) bool {
+			return !everything && other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels))
+		},
+		honor: suits(pod),
+	}
+}
+
+// selectorWithKeys narrows a label selector to objects with the same values as own for keys. A nil
+// selector selects nothing.
+func selectorWithKeys(s *metav1.LabelSelector, own labels.Set, keys []string) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
 		return nil, fmt.Errorf("labelSelector: %w", err)
@@ -80,25 +88,16 @@ func selectorWithKeys(s *metav1.LabelSelector, own labels.Set, same, different [
 	if s == nil {
 		return selector, nil
 	}
-	add := func(keys []string, op selection.Operator) error {
-		for _, key := range keys {
-			value, has := own[key]
-			if !has {
-				continue
-			}
-			requirement, err := labels.NewRequirement(key, op, []string{value})
-			if err != nil {
-				return fmt.Errorf("label key %q: %w", key, err)
-			}
-			selector = selector.Add(*requirement)
+	for _, key := range keys {
+		value, has := own[key]
+		if !has {
+			continue
 		}
-		return nil
-	}
-	if err := add(same, selection.In); err != nil {
-		return nil, err
-	}
-	if err := add(different, selection.NotIn); err != nil {
-		return nil, err
+		requirement, err := labels.NewRequirement(key, selection.In, []string{value})
+		if err != nil {
+			return nil, fmt.Errorf("label key %q: %w", key, err)
+		}
+		selector = selector.Add(*requirement)
 	}
 	return selector, nil
 }
@@ -160,13 +159,14 @@ func spreadFilter(pod *corev1.Pod, cluster Cluster) (filter, error) {
 		}
 	}
 	return func(node *clusterview.Node) *refusal {
-		if !hasAll(node, keys) {
-			return &refusal{filter: PodTopologySpread, final: true, reasons: []string{
-				"node(s) didn't match pod topology spread constraints (missing required label)",
-			}}
-		}
 		for i := range hard {
-			if counts[i][node.Labels[hard[i].key]]+hard[i].self-lowest[i] > hard[i].maxSkew {
+			value, has := node.Labels[hard[i].key]
+			if !has {
+				return &refusal{filter: PodTopologySpread, final: true, reasons: []string{
+					"node(s) didn't match pod topology spread constraints (missing required label)",
+				}}
+			}
+			if counts[i][value]+hard[i].self-lowest[i] > hard[i].maxSkew {
 				return &refusal{filter: PodTopologySpread, reasons: []string{"node(s) didn't match pod topology spread constraints"}}
 			}
 		}
@@ -181,60 +181,80 @@ const (
 	zoneSkew = 5
 )
 
-// defaultConstraints spread the pods of one controller over hosts and zones.
-func defaultConstraints(pod *corev1.Pod) []constraint {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
+// defaultConstraints spread the pods that belong together over hosts and zones.
+func defaultConstraints(pod *corev1.Pod, cluster Cluster) []constraint {
+	selector := cluster.Groups.selector(pod)
+	if selector.Empty() {
 		return nil
 	}
-	siblings := func(other *corev1.Pod) bool {
-		ref := metav1.GetControllerOfNoCopy(other)
-		return ref != nil && ref.UID == owner.UID && other.DeletionTimestamp == nil
-	}
-	all := func(*clusterview.Node) bool { return true }
 	return []constraint{
-		{key: corev1.LabelHostname, maxSkew: hostSkew, counts: siblings, honor: all},
-		{key: corev1.LabelTopologyZone, maxSkew: zoneSkew, counts: siblings, honor: all},
+		spreadOver(corev1.LabelHostname, hostSkew, pod, selector),
+		spreadOver(corev1.LabelTopologyZone, zoneSkew, pod, selector),
 	}
 }
 
 // spreadScores prefers domains with few of the pods to spread.
-func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []float64 {
+func spreadScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []int64 {
 	soft, err := constraints(pod, corev1.ScheduleAnyway)
 	strict := true // Nodes that lack one of the keys are the worst.
 	if len(pod.Spec.TopologySpreadConstraints) == 0 {
-		soft, strict = defaultConstraints(pod), false
+		soft, strict = defaultConstraints(pod, cluster), false
 	}
-	scores := make([]float64, len(nodes))
+	scores := make([]int64, len(nodes))
 	if err != nil || len(soft) == 0 {
 		return scores
 	}
-	keys := keysOf(soft)
-	left := make([]bool, len(nodes))
-	for i, node := range nodes {
-		left[i] = strict && !hasAll(node, keys)
+	var keys []string // that nodes must have to take part
+	if strict {
+		keys = keysOf(soft)
 	}
-	for i := range soft {
-		c := &soft[i]
-		required := []string{c.key}
-		if strict {
-			required = keys
+	left := make([]bool, len(nodes))
+	var candidates []*clusterview.Node
+	for i, node := range nodes {
+		if left[i] = !hasAll(node, keys); !left[i] {
+			candidates = append(candidates, node)
 		}
-		counts := c.count(cluster.Nodes, required)
+	}
+	sums := make([]float64, len(nodes))
+	for i := range soft {
+		count, domains := soft[i].spreadCount(cluster.Nodes, candidates, keys)
 		// The more domains there are, the less the skew of one of them matters.
-		weight := math.Log(float64(len(counts)) + 2)
+		weight := math.Log(float64(domains + 2))
 		for j, node := range nodes {
-			if value, has := node.Labels[c.key]; has && !left[j] {
-				scores[j] += float64(counts[value])*weight + float64(c.maxSkew-1)
+			if _, has := node.Labels[soft[i].key]; has && !left[j] {
+				sums[j] += float64(count(node))*weight + float64(soft[i].maxSkew-1)
 			}
 		}
+	}
+	for i, sum := range sums {
+		scores[i] = int64(math.Round(sum))
 	}
 	return reverseSpread(scores, left)
 }
 
+// spreadCount returns a function that counts the pods in a candidate's domain, and the number of
+// the candidates' domains. Nodes without one of the keys do not take part. Among hosts, pods count
+// even if their node takes no part.
+func (c *constraint) spreadCount(nodes, candidates []*clusterview.Node, keys []string) (count func(*clusterview.Node) int, domains int) {
+	if c.key == corev1.LabelHostname {
+		return c.on, len(candidates)
+	}
+	counts := map[string]int{}
+	for _, node := range candidates {
+		counts[node.Labels[c.key]] = 0
+	}
+	for _, node := range nodes {
+		value := node.Labels[c.key]
+		if _, wanted := counts[value]; wanted && hasAll(node, keys) && c.honor(node) {
+			counts[value] += c.on(node)
+		}
+	}
+	return func(node *clusterview.Node) int { return counts[node.Labels[c.key]] }, len(counts)
+}
+
 // reverseSpread turns few pods into a high score, and scores the nodes in left 0.
-func reverseSpread(scores []float64, left []bool) []float64 {
-	lowest, highest := math.Inf(1), math.Inf(-1)
+func reverseSpread(scores []int64, left []bool) []int64 {
+	lowest, highest := int64(math.MaxInt64), int64(0)
 	for i, score := range scores {
 		if !left[i] {
 			lowest, highest = min(lowest, score), max(highest, score)

@@ -37,10 +37,17 @@ func ClaimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	return ""
 }
 
-// claimed holds a pod's claims and the volumes to which they are bound.
+// claimed holds a pod's claims and, in the same order, the volumes to which they are bound.
 type claimed struct {
 	claims  []*corev1.PersistentVolumeClaim
-	volumes []*corev1.PersistentVolume
+	volumes []boundVolume
+}
+
+// boundVolume is the volume of a claim; nil if it does not exist.
+type boundVolume struct {
+	*corev1.PersistentVolume
+	// ephemeral says that the claim was created for the pod.
+	ephemeral bool
 }
 
 // findClaims finds the claims of pod and the volumes to which they are bound. The refusal says what
@@ -55,8 +62,8 @@ func findClaims(pod *corev1.Pod, storage Storage) (claimed, *refusal) {
 		if why != "" {
 			break
 		}
-		volume := storage.Volume(claim.Spec.VolumeName)
-		if volume == nil {
+		volume := boundVolume{storage.Volume(claim.Spec.VolumeName), !refersTo(pod, claim)}
+		if volume.PersistentVolume == nil && !volume.ephemeral {
 			why = fmt.Sprintf("persistentvolume %q not found", claim.Spec.VolumeName)
 			break
 		}
@@ -66,6 +73,13 @@ func findClaims(pod *corev1.Pod, storage Storage) (claimed, *refusal) {
 		return claimed{}, &refusal{filter: VolumeBinding, final: true, reasons: []string{why}}
 	}
 	return found, nil
+}
+
+// refersTo reports whether a volume of pod names the claim.
+func refersTo(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+	})
 }
 
 // lookUp finds the claims of pod, or says which of them cannot be used.
@@ -149,14 +163,9 @@ func (c claimed) filters(pod *corev1.Pod, cluster Cluster) []filter {
 
 // usedFilter refuses a pod if one of its ReadWriteOncePod claims is in use.
 func (c claimed) usedFilter(pod *corev1.Pod, cluster Cluster) filter {
-	used := false
-	for i := range pod.Spec.Volumes {
-		source := pod.Spec.Volumes[i].PersistentVolumeClaim
-		used = used || source != nil && slices.ContainsFunc(c.claims, func(claim *corev1.PersistentVolumeClaim) bool {
-			return claim.Name == source.ClaimName && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) &&
-				inUse(claim, cluster)
-		})
-	}
+	used := slices.ContainsFunc(c.claims, func(claim *corev1.PersistentVolumeClaim) bool {
+		return slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) && refersTo(pod, claim) && inUse(claim, cluster)
+	})
 	return func(*clusterview.Node) *refusal {
 		if !used {
 			return nil
@@ -171,9 +180,7 @@ func (c claimed) usedFilter(pod *corev1.Pod, cluster Cluster) filter {
 func inUse(claim *corev1.PersistentVolumeClaim, cluster Cluster) bool {
 	for _, node := range cluster.Nodes {
 		for _, pod := range node.Pods {
-			if pod.Namespace == claim.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-				return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
-			}) {
+			if pod.Namespace == claim.Namespace && refersTo(pod, claim) {
 				return true
 			}
 		}
@@ -183,18 +190,27 @@ func inUse(claim *corev1.PersistentVolumeClaim, cluster Cluster) bool {
 
 // reachFilter refuses nodes from which a volume cannot be reached.
 func (c claimed) reachFilter() filter {
-	var required []*nodeaffinity.LazyErrorNodeSelector
-	for _, volume := range c.volumes {
-		if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
-			required = append(required, nodeaffinity.NewLazyErrorNodeSelector(affinity.Required))
+	reachable := make([]*nodeaffinity.LazyErrorNodeSelector, len(c.volumes))
+	for i, volume := range c.volumes {
+		if volume.PersistentVolume != nil && volume.Spec.NodeAffinity != nil && volume.Spec.NodeAffinity.Required != nil {
+			reachable[i] = nodeaffinity.NewLazyErrorNodeSelector(volume.Spec.NodeAffinity.Required)
 		}
 	}
+	refuse := func(reason string) *refusal {
+		return &refusal{filter: VolumeBinding, final: true, reasons: []string{reason}}
+	}
 	return func(node *clusterview.Node) *refusal {
-		for _, selector := range required {
+		for i, volume := range c.volumes {
+			if volume.PersistentVolume == nil {
+				return refuse("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
+			}
+			if reachable[i] == nil {
+				continue
+			}
 			// As in Kubernetes a volume selects by labels only: the node has no name here.
-			matches, err := selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
+			matches, err := reachable[i].Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
 			if err != nil || !matches {
-				return &refusal{filter: VolumeBinding, final: true, reasons: []string{"node(s) didn't match PersistentVolume's node affinity"}}
+				return refuse("node(s) didn't match PersistentVolume's node affinity")
 			}
 		}
 		return nil
@@ -217,6 +233,9 @@ var stable = map[string]string{
 func (c claimed) zoneFilter() filter {
 	var wanted []zones
 	for _, volume := range c.volumes {
+		if volume.ephemeral {
+			continue // As in Kubernetes the zones of such volumes are not checked, only their node affinity.
+		}
 		for key := range stable {
 			if label, has := volume.Labels[key]; has {
 				if values := zoneValues(label); values != nil {

@@ -113,6 +113,24 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestBoundEphemeralClaims checks that claims which were created for a pod select nodes only by the
+// affinity of their volumes.
+func TestBoundEphemeralClaims(t *testing.T) {
+	const claim = `{Claims: [{metadata: {name: p-v, annotations: {pv.kubernetes.io/bind-completed: "yes"}, ownerReferences: [{controller: true, kind: Pod, name: p, uid: now}]}, spec: {volumeName: disk}}]`
+	p := pod(t, template)
+	p.UID = "now"
+	c := cluster(host("a", "z1"), cordoned(host("b", "z1")))
+	c.Storage = storage(t, claim+`}`)
+	want := "0/2 nodes are available: 1 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s), 1 node(s) were unschedulable." + fmt.Sprintf(noHelp, 2, 2)
+	if _, err := placement.Place(p, c, first); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	c.Storage = storage(t, claim+`, Volumes: [{metadata: {name: disk, labels: {topology.kubernetes.io/zone: z2}}}]}`)
+	if node, err := placement.Place(p, c, first); err != nil || node.Name != "a" {
+		t.Errorf("got %v, %v, want a", node, err)
+	}
+}
+
 // TestBoundClaims checks that a pod goes where the volumes of its claims can be reached.
 func TestBoundClaims(t *testing.T) {
 	other := pod(t, claiming)

@@ -144,7 +144,9 @@ func (q *Queue) Set(pod *corev1.Pod, changed bool) {
 	case e.place == unschedulable && changed:
 		q.requeue(e)
 	case e.place == out && changed:
-		q.note(move{}) // Whatever the attempt's outcome, it used an old state.
+		// Whatever the attempt's outcome, it used an old state.
+		uid := pod.UID
+		q.note(move{concerns: func(p *corev1.Pod) bool { return p.UID == uid }})
 	}
 }
 

@@ -127,6 +127,25 @@ func TestMoveWhileOut(t *testing.T) {
 	})
 }
 
+// TestChangeOfOneWhileOthersAreOut checks that a change of a pod that is being tried causes a retry of that pod
+// alone.
+func TestChangeOfOneWhileOthersAreOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := queue.New()
+		q.Set(pod("changed", 0), true)
+		changed := pop(t, q, "changed", 0)
+		q.Set(pod("other", 0), true)
+		other := pop(t, q, "other", 0)
+		q.Set(pod("changed", 0), true)
+		fit := []placement.Filter{placement.NodeResourcesFit}
+		q.Unschedulable(other, fit)
+		counts(t, q, queue.Counts{Unschedulable: 1})
+		q.Unschedulable(changed, fit)
+		counts(t, q, queue.Counts{Unschedulable: 1, BackingOff: 1})
+		pop(t, q, "changed", time.Second)
+	})
+}
+
 // TestMoveRespectsBackoff checks that a move during a pod's back-off takes effect at its end.
 func TestMoveRespectsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,11 +83,31 @@ func CheckPod(r *corev1.LimitRange, pod *corev1.Pod) error {
 				}
 			}
 		case corev1.LimitTypePod:
-			opts := podresource.PodResourcesOptions{ExcludeOverhead: true}
-			errs = append(errs, check(item, podresource.PodRequests(pod, opts), podresource.PodLimits(pod, opts))...)
+			requests, limits := podResources(pod)
+			errs = append(errs, check(item, requests, limits)...)
 		}
 	}
 	return aggregate(errs)
+}
+
+// podResources returns the requests and limits of a whole pod as its spec has them, without
+// overhead: the sums of its containers', or those of the pod. As in Kubernetes' plugin, only the
+// pod's CPU and memory count, and not its huge pages.
+func podResources(pod *corev1.Pod) (requests, limits corev1.ResourceList) {
+	opts := podresource.PodResourcesOptions{ExcludeOverhead: true, SkipPodLevelResources: true}
+	requests, limits = podresource.PodRequests(pod, opts), podresource.PodLimits(pod, opts)
+	if pod.Spec.Resources == nil {
+		return requests, limits
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if request, ok := pod.Spec.Resources.Requests[name]; ok {
+			requests[name] = request
+		}
+		if limit, ok := pod.Spec.Resources.Limits[name]; ok {
+			limits[name] = limit
+		}
+	}
+	return requests, limits
 }
 
 // CheckClaim returns how claim violates r, or nil if it doesn't.
@@ -134,15 +154,29 @@ func sorted(list corev1.ResourceList) []corev1.ResourceName {
 	return slices.Sorted(maps.Keys(list))
 }
 
+// values are quantities in one unit.
+type values struct{ request, limit, bound int64 }
+
+// inOneUnit returns quantities in thousandths, or in units if one of them is too large for that.
+// Fractions are rounded up.
+func inOneUnit(request, limit, bound resource.Quantity) values {
+	units := values{request.Value(), limit.Value(), bound.Value()}
+	if max(units.request, units.limit, units.bound) > resource.MaxMilliValue {
+		return units
+	}
+	return values{request.MilliValue(), limit.MilliValue(), bound.MilliValue()}
+}
+
 func least(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
 	request, requested := requests[name]
 	limit, limited := limits[name]
+	are := inOneUnit(request, limit, bound)
 	switch {
 	case !requested:
 		return fmt.Errorf("minimum %s usage per %s is %s.  No request is specified", name, of, bound.String())
-	case request.Cmp(bound) < 0:
+	case are.request < are.bound:
 		return fmt.Errorf("minimum %s usage per %s is %s, but request is %s", name, of, bound.String(), request.String())
-	case limited && limit.Cmp(bound) < 0:
+	case limited && are.limit < are.bound:
 		return fmt.Errorf("minimum %s usage per %s is %s, but limit is %s", name, of, bound.String(), limit.String())
 	}
 	return nil
@@ -151,12 +185,13 @@ func least(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantit
 func most(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
 	request, requested := requests[name]
 	limit, limited := limits[name]
+	are := inOneUnit(request, limit, bound)
 	switch {
 	case !limited:
 		return fmt.Errorf("maximum %s usage per %s is %s.  No limit is specified", name, of, bound.String())
-	case limit.Cmp(bound) > 0:
+	case are.limit > are.bound:
 		return fmt.Errorf("maximum %s usage per %s is %s, but limit is %s", name, of, bound.String(), limit.String())
-	case requested && request.Cmp(bound) > 0:
+	case requested && are.request > are.bound:
 		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, bound.String(), request.String())
 	}
 	return nil
@@ -164,10 +199,11 @@ func most(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity
 
 func mostRequested(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests corev1.ResourceList) error {
 	request, requested := requests[name]
+	are := inOneUnit(request, resource.Quantity{}, bound)
 	switch {
 	case !requested:
 		return fmt.Errorf("maximum %s usage per %s is %s.  No request is specified", name, of, bound.String())
-	case request.Cmp(bound) > 0:
+	case are.request > are.bound:
 		return fmt.Errorf("maximum %s usage per %s is %s, but request is %s", name, of, bound.String(), request.String())
 	}
 	return nil
@@ -177,17 +213,26 @@ func mostRequested(of corev1.LimitType, name corev1.ResourceName, bound resource
 func uneven(of corev1.LimitType, name corev1.ResourceName, bound resource.Quantity, requests, limits corev1.ResourceList) error {
 	request, requested := requests[name]
 	limit, limited := limits[name]
-	ratio := limit.AsApproximateFloat64() / request.AsApproximateFloat64()
+	are := inOneUnit(request, limit, bound)
+	ratio := float64(are.limit) / float64(are.request)
 	var why error
 	switch {
-	case !requested || request.IsZero():
+	case !requested || are.request == 0:
 		why = errors.New("no request is specified or request is 0")
-	case !limited || limit.IsZero():
+	case !limited || are.limit == 0:
 		why = errors.New("no limit is specified or limit is 0")
-	case ratio > bound.AsApproximateFloat64():
+	case exceeds(ratio, bound):
 		why = fmt.Errorf("provided ratio is %f", ratio)
 	default:
 		return nil
 	}
 	return fmt.Errorf("%s max limit to request ratio per %s is %s, but %w", name, of, bound.String(), why)
+}
+
+// exceeds compares thousandths, or whole numbers if bound is too large for that.
+func exceeds(ratio float64, bound resource.Quantity) bool {
+	if bound.Value() > resource.MaxMilliValue {
+		return ratio > float64(bound.Value())
+	}
+	return ratio*1000 > float64(bound.MilliValue())
 }

@@ -62,7 +62,7 @@ func TestLimitRangerDefaults(t *testing.T) {
 	if diff := cmp.Diff(amounts("cpu", "2", "memory", "1Gi"), p.Spec.InitContainers[0].Resources.Limits); diff != "" {
 		t.Errorf("the init container's limits (-want +got):\n%s", diff)
 	}
-	// The resources of containers never change, so the plugin ignores updates of pods.
+	// Only a resize changes the resources of containers, so the plugin ignores other updates of pods.
 	old := admissiontest.Pod()
 	if _, err := try(t, w, &admission.Request{Verb: admission.Update, Object: old, Old: old.DeepCopy()}); err != nil || old.Annotations != nil {
 		t.Errorf("an update: got %v, annotations %v", err, old.Annotations)
@@ -77,6 +77,11 @@ func TestLimitRangerBounds(t *testing.T) {
 	whole := func(i corev1.LimitRangeItem) *corev1.LimitRange { i.Type = corev1.LimitTypePod; return limitRange(i) }
 	of := func(containers ...corev1.Container) *corev1.Pod {
 		return admissiontest.Pod(func(p *corev1.Pod) { p.Spec.Containers = containers })
+	}
+	pod := func(requests, limits corev1.ResourceList) *corev1.Pod {
+		return admissiontest.Pod(func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: requests, Limits: limits}
+		})
 	}
 	for _, tc := range []struct {
 		name  string
@@ -95,6 +100,10 @@ func TestLimitRangerBounds(t *testing.T) {
 		{"allowed ratio", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(amounts("cpu", "1"), amounts("cpu", "2"))), ""},
 		{"ratio without a request", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(nil, amounts("cpu", "2"))), "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"},
 		{"ratio without a limit", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "2")}), of(needing(amounts("cpu", "2"), nil)), "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"},
+		{"a ratio that no float has", container(corev1.LimitRangeItem{MaxLimitRequestRatio: amounts("cpu", "1001")}), of(needing(amounts("cpu", "1m"), amounts("cpu", "1001m"))), ""},
+		{"less than a thousandth", container(corev1.LimitRangeItem{Min: amounts("x.io/y", "100u")}), of(needing(amounts("x.io/y", "1u"), nil)), ""},
+		{"more than thousandths can count", container(corev1.LimitRangeItem{Max: amounts("memory", "8Ei")}), of(needing(nil, amounts("memory", "7Ei"))), ""},
+		{"too many for thousandths", container(corev1.LimitRangeItem{Max: amounts("memory", "6Ei")}), of(needing(nil, amounts("memory", "7Ei"))), "maximum memory usage per Container is 6Ei, but limit is 7Ei"},
 		{"several", container(corev1.LimitRangeItem{Min: amounts("cpu", "2", "memory", "1Gi")}), of(needing(amounts("cpu", "1"), nil)), "[minimum cpu usage per Container is 2, but request is 1, minimum memory usage per Container is 1Gi.  No request is specified]"},
 		{"init container", container(corev1.LimitRangeItem{Min: amounts("cpu", "2")}), admissiontest.Pod(func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{needing(amounts("cpu", "2"), nil)}
@@ -109,9 +118,49 @@ func TestLimitRangerBounds(t *testing.T) {
 			p.Spec.Containers = []corev1.Container{needing(nil, amounts("cpu", "2"))}
 			p.Spec.InitContainers = []corev1.Container{needing(nil, amounts("cpu", "5"))}
 		}), "maximum cpu usage per Pod is 4, but limit is 5"},
+		{"a sidecar beside a pod's containers", whole(corev1.LimitRangeItem{Max: amounts("cpu", "4")}), admissiontest.Pod(func(p *corev1.Pod) {
+			always := corev1.ContainerRestartPolicyAlways
+			p.Spec.Containers = []corev1.Container{needing(nil, amounts("cpu", "3"))}
+			p.Spec.InitContainers = []corev1.Container{needing(nil, amounts("cpu", "2"))}
+			p.Spec.InitContainers[0].RestartPolicy = &always
+		}), "maximum cpu usage per Pod is 4, but limit is 5"},
+		{"a pod's overhead", whole(corev1.LimitRangeItem{Max: amounts("cpu", "4")}), admissiontest.Pod(func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{needing(nil, amounts("cpu", "4"))}
+			p.Spec.Overhead = amounts("cpu", "1")
+		}), ""},
+		{"a pod's own limit", whole(corev1.LimitRangeItem{Max: amounts("cpu", "4")}), pod(amounts("cpu", "1"), amounts("cpu", "5")), "maximum cpu usage per Pod is 4, but limit is 5"},
+		{"a pod's own request", whole(corev1.LimitRangeItem{Min: amounts("memory", "2Gi")}), pod(amounts("memory", "1Gi"), nil), "minimum memory usage per Pod is 2Gi, but request is 1Gi"},
+		{"a pod's own huge pages", whole(corev1.LimitRangeItem{Max: amounts("hugepages-2Mi", "4Mi")}), pod(nil, amounts("hugepages-2Mi", "2Mi")), "maximum hugepages-2Mi usage per Pod is 4Mi.  No limit is specified"},
+		{"containers of a pod with its own limit", container(corev1.LimitRangeItem{Max: amounts("cpu", "4")}), pod(nil, amounts("cpu", "1")), "maximum cpu usage per Container is 4.  No limit is specified"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := try(t, admissiontest.New(tc.limit), &admission.Request{Object: tc.pod})
+			admissiontest.Refused(t, err, tc.want)
+		})
+	}
+}
+
+// TestLimitRangerResizes checks a pod that is resized as one that is created.
+func TestLimitRangerResizes(t *testing.T) {
+	limit := limitRange(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: amounts("cpu", "2"), Default: amounts("cpu", "1")})
+	of := func(cpu string) *corev1.Pod {
+		return admissiontest.Pod(func(p *corev1.Pod) { p.Spec.Containers = []corev1.Container{needing(nil, amounts("cpu", cpu))} })
+	}
+	going := of("1")
+	going.DeletionTimestamp = &metav1.Time{}
+	for _, tc := range []struct {
+		name string
+		req  *admission.Request
+		want string
+	}{
+		{"fits", &admission.Request{Verb: admission.Update, Subresource: "resize", Object: of("2"), Old: of("1")}, ""},
+		{"large", &admission.Request{Verb: admission.Update, Subresource: "resize", Object: of("3"), Old: of("1")}, `pods "p" is forbidden: maximum cpu usage per Container is 2, but limit is 3`},
+		{"set by default", &admission.Request{Verb: admission.Update, Subresource: "resize", Object: admissiontest.Pod(), Old: of("1")}, ""},
+		{"being deleted", &admission.Request{Verb: admission.Update, Subresource: "resize", Object: of("3"), Old: going}, ""},
+		{"another subresource", &admission.Request{Verb: admission.Update, Subresource: "status", Object: of("3"), Old: of("1")}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := try(t, admissiontest.New(limit), tc.req)
 			admissiontest.Refused(t, err, tc.want)
 		})
 	}

@@ -17,8 +17,8 @@ func Plugin(objects admission.Objects) admission.Plugin {
 	return admission.Plugin{Mutate: limitDefaults(objects), Validate: checkLimits(objects)}
 }
 
-// limitDefaults sets, in a new pod, the defaults of its namespace's limit ranges for containers
-// that don't set their own.
+// limitDefaults sets, in a new or resized pod, the defaults of its namespace's limit ranges for
+// containers that don't set their own.
 func limitDefaults(objects admission.Objects) func(context.Context, *admission.Request) error {
 	return func(ctx context.Context, req *admission.Request) error {
 		pod, ok := req.Object.(*corev1.Pod)
@@ -58,14 +58,18 @@ func checkLimits(objects admission.Objects) func(context.Context, *admission.Req
 	}
 }
 
-// limited reports whether limit ranges apply to what req writes: a new pod, since its containers
-// never change, or a claim that is not being deleted.
+// limited reports whether limit ranges apply to what req writes: a new pod, a pod that is resized,
+// since nothing else changes the resources of its containers, or a claim. They don't apply to what
+// is being deleted.
 func limited(req *admission.Request) bool {
+	if req.Old != nil && req.Old.GetDeletionTimestamp() != nil {
+		return false
+	}
 	switch req.Object.(type) {
 	case *corev1.Pod:
-		return req.Verb == admission.Create && req.Subresource == ""
+		return req.Verb == admission.Create && req.Subresource == "" || req.Verb == admission.Update && req.Subresource == "resize"
 	case *corev1.PersistentVolumeClaim:
-		return req.Verb != admission.Delete && req.Subresource == "" && (req.Old == nil || req.Old.GetDeletionTimestamp() == nil)
+		return req.Verb != admission.Delete && req.Subresource == ""
 	}
 	return false
 }

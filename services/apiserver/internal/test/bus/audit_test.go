@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/bus"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
@@ -63,7 +61,10 @@ rules:
 	if outcome, why := harness.Asked(t, nobody, &watchv1.Ask{Resource: "secrets", Namespace: "default", Name: "x"}); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN {
 		t.Fatalf("asking for a secret without rights: got %v %s", outcome, why)
 	}
-	askedHistory(t, reader, &watchv1.HistoryAsk{Resource: "secrets", Namespace: "kube-system"})
+	page := &watchv1.HistoryAsk{Resource: "secrets", Namespace: "kube-system"}
+	if outcome, why := harness.AskedHistory(t, reader, page); outcome != watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE {
+		t.Fatalf("asking for the log: got %v %s", outcome, why)
+	}
 	carried := harness.Typed(t, s.Carried(t, s.Service("system:kube-controller-manager")))
 	if _, err := carried.CoreV1().Secrets("kube-public").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
@@ -122,32 +123,4 @@ rules:
 			t.Errorf("an event reports a watch without the right to it: %s", key)
 		}
 	}
-}
-
-// askedHistory asks for a page of the log until it gets one.
-func askedHistory(t *testing.T, conn *bus.Conn, ask *watchv1.HistoryAsk) {
-	t.Helper()
-	data, err := proto.Marshal(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inbox := conn.NewInbox()
-	got := make(chan bus.Message, 100)
-	sub, err := conn.Subscribe(t.Context(), inbox, func(m bus.Message) { got <- m })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sub.Unsubscribe()
-	harness.Eventually(t, "a page of the log", func() bool {
-		if err := conn.PublishRequest(t.Context(), conn.Client().History(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
-			return false
-		}
-		select {
-		case m := <-got:
-			page := &watchv1.HistoryPage{}
-			return proto.Unmarshal(m.Data, page) == nil && page.GetOutcome() == watchv1.HistoryOutcome_HISTORY_OUTCOME_PAGE
-		case <-time.After(harness.Patience / 3):
-			return false
-		}
-	})
 }

@@ -44,7 +44,34 @@ func (s *Server) TrustedConfig() bus.Config {
 // a new one admits clients before it answers asks, and if an overloaded one says "not yet".
 func Asked(t testing.TB, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, string) {
 	t.Helper()
-	data, err := proto.Marshal(ask)
+	chunk := &watchv1.Chunk{}
+	err := request(t, conn, conn.Client().Ask(ask.GetGroup(), ask.GetResource()), ask, chunk, func() bool {
+		return chunk.GetOutcome() == watchv1.Outcome_OUTCOME_NOT_YET
+	})
+	if err != nil {
+		return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
+	}
+	return chunk.GetOutcome(), chunk.GetReason()
+}
+
+// AskedHistory is Asked for a page of the log.
+func AskedHistory(t testing.TB, conn *bus.Conn, ask *watchv1.HistoryAsk) (watchv1.HistoryOutcome, string) {
+	t.Helper()
+	page := &watchv1.HistoryPage{}
+	err := request(t, conn, conn.Client().History(ask.GetGroup(), ask.GetResource()), ask, page, func() bool {
+		return page.GetOutcome() == watchv1.HistoryOutcome_HISTORY_OUTCOME_NOT_YET
+	})
+	if err != nil {
+		return watchv1.HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED, err.Error()
+	}
+	return page.GetOutcome(), page.GetReason()
+}
+
+// request sends a message and decodes the first reply into answer. It repeats the message, for as
+// long as tests are patient, if no process responds or again reports that the answer is to ask again.
+func request(t testing.TB, conn *bus.Conn, subject string, message, answer proto.Message, again func() bool) error {
+	t.Helper()
+	data, err := proto.Marshal(message)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,21 +85,19 @@ func Asked(t testing.TB, conn *bus.Conn, ask *watchv1.Ask) (watchv1.Outcome, str
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
 	for deadline := time.Now().Add(Patience); ; <-pause.C {
-		if err := conn.PublishRequest(t.Context(), conn.Client().Ask(ask.GetGroup(), ask.GetResource()), inbox, data); err != nil {
-			return watchv1.Outcome_OUTCOME_UNSPECIFIED, err.Error()
+		if err := conn.PublishRequest(t.Context(), subject, inbox, data); err != nil {
+			return err
 		}
 		select {
 		case m := <-got:
-			chunk := &watchv1.Chunk{}
-			if err := proto.Unmarshal(m.Data, chunk); err != nil {
+			if err := proto.Unmarshal(m.Data, answer); err != nil {
 				t.Fatal(err)
 			}
-			later := m.NoResponders() || chunk.GetOutcome() == watchv1.Outcome_OUTCOME_NOT_YET
-			if !later || time.Now().After(deadline) {
-				return chunk.GetOutcome(), chunk.GetReason()
+			if !m.NoResponders() && !again() || time.Now().After(deadline) {
+				return nil
 			}
 		case <-time.After(Patience / 3):
-			return watchv1.Outcome_OUTCOME_UNSPECIFIED, "no answer"
+			return errors.New("no answer")
 		}
 	}
 }

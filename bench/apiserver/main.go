@@ -16,13 +16,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
+
+	"github.com/garboard/garboard/bench/command"
 )
 
 // settings has the flags.
@@ -41,55 +39,25 @@ type settings struct {
 	profiles   string
 }
 
-// partNames returns the names of the measurements, in order.
-func partNames() []string { return []string{"requests", "lists", "watches", "memory"} }
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	s, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, s)
-	}
-	if err != nil {
-		stop()
-		fmt.Fprintln(os.Stderr, "bench/apiserver:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("bench/apiserver", parse, run) }
 
 func parse(args []string) (settings, error) {
-	var s settings
+	s := settings{clients: []int{1, 8, 64}, watchers: []int{1, 10, 100, 1000}, pods: []int{0, 10_000, 50_000}}
 	set := flag.NewFlagSet("apiserver", flag.ExitOnError)
-	parts := set.String("parts", strings.Join(partNames(), ","), "what to measure")
-	clients := set.String("clients", "1,8,64", "numbers of concurrent clients")
-	watchers := set.String("watchers", "1,10,100,1000", "numbers of watching clients")
-	pods := set.String("pods", "0,10000,50000", "numbers of pods with which to measure start-up and memory; not with -kubeconfig")
+	command.Parts(set, &s.parts, "requests", "lists", "watches", "memory")
+	command.Numbers(set, &s.clients, "clients", "numbers of concurrent clients")
+	command.Numbers(set, &s.watchers, "watchers", "numbers of watching clients")
+	command.Numbers(set, &s.pods, "pods", "numbers of pods with which to measure start-up and memory; not with -kubeconfig")
 	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the apiserver to measure; if empty, the benchmark starts one")
 	set.StringVar(&s.pids, "pids", "", "its processes on this machine: NAME=PID,...")
 	set.StringVar(&s.binary, "apiserver", "", "binary of the apiserver to start; built from ./cmd/apiserver if empty")
 	set.IntVar(&s.requests, "requests", 5000, "requests of each verb per measurement")
 	set.IntVar(&s.listed, "listed", 10000, "number of pods to list")
 	set.IntVar(&s.events, "events", 1000, "watched changes per measurement")
-	set.IntVar(&s.repeats, "repeats", 3, "measurements per median")
+	command.Repeats(set, &s.repeats)
 	set.StringVar(&s.profiles, "profiles", "", "folder for CPU and heap profiles of the apiserver")
 	if err := set.Parse(args); err != nil {
 		return s, err
-	}
-	s.parts = strings.Split(*parts, ",")
-	for _, part := range s.parts {
-		if !slices.Contains(partNames(), part) {
-			return s, fmt.Errorf("there is no part %q, only %s", part, strings.Join(partNames(), ", "))
-		}
-	}
-	for text, into := range map[*string]*[]int{clients: &s.clients, watchers: &s.watchers, pods: &s.pods} {
-		for field := range strings.SplitSeq(*text, ",") {
-			n, err := strconv.Atoi(field)
-			if err != nil {
-				return s, fmt.Errorf("parsing a list of numbers: %w", err)
-			}
-			*into = append(*into, n)
-		}
 	}
 	if min(s.requests, s.events, s.repeats, s.listed, slices.Min(s.clients), slices.Min(s.watchers)) < 1 {
 		return s, fmt.Errorf("numbers of requests, clients, watchers, events and repeats must be above 0")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/libs/bus/embedded"
 )
@@ -53,7 +53,7 @@ func newPlane(ctx context.Context, binary, dir string) (*plane, error) {
 	if err := build.Run(); err != nil {
 		return nil, fmt.Errorf("building the servers, which must run in the repository's root: %w", err)
 	}
-	address, err := freeAddress(ctx)
+	address, err := command.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,15 +67,6 @@ func newPlane(ctx context.Context, binary, dir string) (*plane, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String(), nil
 }
 
 func (p *plane) startEtcd() error {

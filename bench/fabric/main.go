@@ -11,13 +11,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/test/chaos/plane"
@@ -53,30 +50,18 @@ func parts() []part {
 	}
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	s, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, s)
-	}
-	if err != nil {
-		stop()
-		fmt.Fprintln(os.Stderr, "bench/fabric:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("bench/fabric", parse, run) }
 
 func parse(args []string) (settings, error) {
-	var s settings
+	s := settings{fanout: []int{10, 100, 1000}}
 	var names []string
 	for _, p := range parts() {
 		names = append(names, p.name)
 	}
 	set := flag.NewFlagSet("fabric", flag.ExitOnError)
-	wanted := set.String("parts", strings.Join(names, ","), "what to measure")
-	fanout := set.String("fanout", "10,100,1000", "numbers of informers that follow the same changes")
-	set.IntVar(&s.repeats, "repeats", 3, "measurements per median")
+	command.Parts(set, &s.parts, names...)
+	command.Numbers(set, &s.fanout, "fanout", "numbers of informers that follow the same changes")
+	command.Repeats(set, &s.repeats)
 	set.IntVar(&s.writes, "writes", 500, "hops: writes per measurement")
 	set.IntVar(&s.revisions, "revisions", 100_000, "catchup: number of prepared revisions")
 	set.IntVar(&s.changes, "changes", 500, "fanout: changes per measurement")
@@ -89,19 +74,6 @@ func parse(args []string) (settings, error) {
 	set.StringVar(&s.profiles, "profiles", "", "hops: folder for a CPU profile of the apiserver; none if empty")
 	if err := set.Parse(args); err != nil {
 		return s, err
-	}
-	s.parts = strings.Split(*wanted, ",")
-	for _, name := range s.parts {
-		if !slices.Contains(names, name) {
-			return s, fmt.Errorf("there is no part %q, only %s", name, strings.Join(names, ", "))
-		}
-	}
-	for field := range strings.SplitSeq(*fanout, ",") {
-		n, err := strconv.Atoi(field)
-		if err != nil {
-			return s, fmt.Errorf("parsing the numbers of informers: %w", err)
-		}
-		s.fanout = append(s.fanout, n)
 	}
 	if min(slices.Min(s.fanout), s.repeats, s.writes, s.revisions, s.changes, s.rate, s.readers, s.pods, s.followers, s.followed) < 1 {
 		return s, fmt.Errorf("all numbers must be above 0")

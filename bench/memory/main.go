@@ -11,12 +11,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/measure"
 )
 
@@ -28,26 +27,14 @@ type settings struct {
 	idle     time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	s, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, s)
-	}
-	if err != nil {
-		stop()
-		fmt.Fprintln(os.Stderr, "bench/memory:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("bench/memory", parse, run) }
 
 func parse(args []string) (settings, error) {
 	var s settings
 	set := flag.NewFlagSet("memory", flag.ExitOnError)
 	set.StringVar(&s.binary, "garboard", "", "binary to measure; built from ./cmd/garboard if empty")
 	set.StringVar(&s.profiles, "profiles", "", "folder for a heap profile and a goroutine profile of each run")
-	set.IntVar(&s.repeats, "repeats", 3, "measurements per median")
+	command.Repeats(set, &s.repeats)
 	set.DurationVar(&s.idle, "idle", time.Minute, "time between the end of the start and the measurement")
 	if err := set.Parse(args); err != nil {
 		return s, err

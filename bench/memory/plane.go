@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/measure"
 )
 
@@ -36,7 +36,7 @@ type plane struct {
 
 // startPlane starts a plane, and returns when it is up.
 func startPlane(ctx context.Context, binary, dir string) (*plane, error) {
-	address, err := freeAddress(ctx)
+	address, err := command.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +77,6 @@ func startPlane(ctx context.Context, binary, dir string) (*plane, error) {
 		return nil, errors.Join(fmt.Errorf("starting garboard: %w", err), p.end())
 	}
 	return p, nil
-}
-
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String(), nil
 }
 
 // get reads a path of the API.

@@ -61,7 +61,7 @@ func traceDeployment(ctx context.Context, w io.Writer, config *rest.Config, name
 		return err
 	}
 	// The ReplicaSets and Pods of a Deployment, deleted ones too, bear its name.
-	return trace.Tell(hops, trace.Ref{Resource: "deployments", Namespace: namespace, Name: name}, func(ref trace.Ref) bool {
+	return trace.LatestRollout(hops, trace.Ref{Resource: "deployments", Namespace: namespace, Name: name}, func(ref trace.Ref) bool {
 		return ref.Namespace == namespace && (ref.Resource == "replicasets" || ref.Resource == "pods") && generated(ref.Name, name)
 	}).Write(w)
 }

@@ -64,8 +64,8 @@ type Self struct {
 	Started time.Time
 }
 
-// Tell returns the present report.
-func (s Self) Tell(ctx context.Context) Report {
+// Report returns the present report.
+func (s Self) Report(ctx context.Context) Report {
 	r := Report{Service: s.Service, Replica: s.Replica, Version: s.Version, Started: s.Started}
 	if s.Ready != nil {
 		bounded, cancel := context.WithTimeout(ctx, readyPatience)
@@ -102,7 +102,7 @@ func Serve(ctx context.Context, conn Conn, self Self) error {
 		if !isToken(question) {
 			return
 		}
-		data, err := encode(self.Tell(ctx), int(min(conn.MaxPayload(), maxReport)))
+		data, err := encode(self.Report(ctx), int(min(conn.MaxPayload(), maxReport)))
 		if err == nil {
 			err = conn.Publish(ctx, conn.Client().Report(question), data)
 		}

@@ -73,11 +73,11 @@ func TestTell(t *testing.T) {
 		at(110, trace.Commit, "replicasets", "web-x", ""),
 	}
 	hops[3].Took = 10 * time.Millisecond
-	story := trace.Tell(hops, trace.Ref{Resource: "deployments", Namespace: "default", Name: "web"}, func(ref trace.Ref) bool {
+	rollout := trace.LatestRollout(hops, trace.Ref{Resource: "deployments", Namespace: "default", Name: "web"}, func(ref trace.Ref) bool {
 		return strings.HasPrefix(ref.Name, "web-")
 	})
 	var out strings.Builder
-	if err := story.Write(&out); err != nil {
+	if err := rollout.Write(&out); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -99,7 +99,7 @@ func TestTell(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := (trace.Tell(nil, trace.Ref{}, nil)).Write(&out); err != nil || !strings.Contains(out.String(), "no hops are recorded") {
-		t.Errorf("an empty story is written as %q, %v", out.String(), err)
+	if err := (trace.LatestRollout(nil, trace.Ref{}, nil)).Write(&out); err != nil || !strings.Contains(out.String(), "no hops are recorded") {
+		t.Errorf("an empty rollout is written as %q, %v", out.String(), err)
 	}
 }

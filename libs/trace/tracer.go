@@ -58,7 +58,7 @@ func (r *Recorder) Begin(ctx context.Context, header string, believed bool, name
 	return r.tracer.Begin(ctx, header, believed, name, attributes)
 }
 
-// Writing is Tracer.Writing, and passes the note to the function of Tell. Without a tracer it does
+// Writing is Tracer.Writing, and passes the note to the function of OnWriting. Without a tracer it does
 // nothing.
 func (r *Recorder) Writing(ctx context.Context, object Ref) {
 	if !r.Traced() {
@@ -70,8 +70,8 @@ func (r *Recorder) Writing(ctx context.Context, object Ref) {
 	}
 }
 
-// Tell sets the function that announces traced writes to other processes. It must not block.
-func (r *Recorder) Tell(announce func(note Note)) {
+// OnWriting sets the function that announces traced writes to other processes. It must not block.
+func (r *Recorder) OnWriting(announce func(note Note)) {
 	if r != nil {
 		r.announce.Store(&announce)
 	}

@@ -33,7 +33,7 @@ func TestRecorderCallsItsTracer(t *testing.T) {
 		r.Record(trace.Hop{})
 		told := 0
 		r.Writing(t.Context(), object)
-		r.Tell(func(trace.Note) { told++ })
+		r.OnWriting(func(trace.Note) { told++ })
 		r.Writing(t.Context(), object)
 		if (told == 1) != r.Traced() {
 			t.Errorf("notes were announced %d times", told)

@@ -12,7 +12,7 @@ import (
 func TestWithoutATracer(t *testing.T) {
 	object := trace.Ref{Resource: "pods", Namespace: "default", Name: "web"}
 	for name, r := range map[string]*trace.Recorder{"no recorder": nil, "no tracer": trace.NewRecorder(1)} {
-		r.Tell(func(note trace.Note) { t.Errorf("%s: %v was announced", name, note) })
+		r.OnWriting(func(note trace.Note) { t.Errorf("%s: %v was announced", name, note) })
 		ctx, end := r.Begin(t.Context(), "00-trace", true, "GET", nil)
 		end(200)
 		r.Writing(ctx, object)

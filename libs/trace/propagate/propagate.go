@@ -11,9 +11,9 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
-// Tell announces to the other processes that a traced write begins. A failure leaves a gap in the
+// Publish announces to the other processes that a traced write begins. A failure leaves a gap in the
 // trace and has no other effect.
-func Tell(ctx context.Context, conn *bus.Conn, note trace.Note) error {
+func Publish(ctx context.Context, conn *bus.Conn, note trace.Note) error {
 	data, err := json.Marshal(note)
 	if err != nil {
 		return fmt.Errorf("encoding a note for tracing: %w", err)

@@ -145,8 +145,8 @@ func (l *Link) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return replay.New(history).Run(ctx) })
 	group.Go(func() error { return report.Serve(ctx, conn, l.cfg.Self) })
-	l.cfg.Trace.Tell(func(note trace.Note) {
-		if err := propagate.Tell(ctx, conn, note); err != nil {
+	l.cfg.Trace.OnWriting(func(note trace.Note) {
+		if err := propagate.Publish(ctx, conn, note); err != nil {
 			l.cfg.Logger.DebugContext(ctx, "a trace has a gap", "err", err)
 		}
 	})

@@ -102,7 +102,7 @@ func (i *Inspector) Status(ctx context.Context) (*report.Status, error) {
 		}
 		own := func(a report.Answer) bool { return a.Service == i.Self.Service && a.Replica == i.Self.Replica }
 		if !slices.ContainsFunc(answers, own) {
-			answers = append(answers, report.Answer{Report: i.Self.Tell(ctx)})
+			answers = append(answers, report.Answer{Report: i.Self.Report(ctx)})
 		}
 		status.Answers = answers
 	})

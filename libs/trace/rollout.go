@@ -13,16 +13,17 @@ import (
 // Ref names an object.
 type Ref struct{ Resource, Namespace, Name string }
 
-// Story is the way of one change through the plane: the hops of its objects, in order.
-type Story struct {
+// Rollout is the way of one change through the plane: the hops of its objects, in order.
+type Rollout struct {
 	// Hops are in order of time.
 	Hops []Hop
 }
 
-// Tell selects from hops those of root's latest rollout: every hop of root, and of the objects that
-// derive from it. The rollout begins with the last write to root by a user outside system:, that
-// is, not by a controller. The function follows reports whether an object derives from root.
-func Tell(hops []Hop, root Ref, follows func(Ref) bool) Story {
+// LatestRollout selects from hops those of root's latest rollout: every hop of root, and of the
+// objects that derive from it. The rollout begins with the last write to root by a user outside
+// system:, that is, not by a controller. The function follows reports whether an object derives
+// from root.
+func LatestRollout(hops []Hop, root Ref, follows func(Ref) bool) Rollout {
 	hops = slices.Clone(hops)
 	slices.SortStableFunc(hops, func(a, b Hop) int { return a.Time.Add(-a.Took).Compare(b.Time.Add(-b.Took)) })
 	begin := -1
@@ -35,36 +36,36 @@ func Tell(hops []Hop, root Ref, follows func(Ref) bool) Story {
 		begin = slices.IndexFunc(hops, func(hop Hop) bool { return hop.ref() == root })
 	}
 	if begin < 0 {
-		return Story{}
+		return Rollout{}
 	}
 	started := hops[begin].Time.Add(-hops[begin].Took)
-	var told []Hop
+	var selected []Hop
 	for _, hop := range hops {
 		if hop.Time.Before(started) || (hop.ref() != root && !follows(hop.ref())) {
 			continue
 		}
-		told = append(told, hop)
+		selected = append(selected, hop)
 	}
-	slices.SortStableFunc(told, func(a, b Hop) int {
+	slices.SortStableFunc(selected, func(a, b Hop) int {
 		if c := a.Time.Compare(b.Time); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.Revision, b.Revision)
 	})
-	return Story{Hops: told}
+	return Rollout{Hops: selected}
 }
 
 func (h Hop) ref() Ref { return Ref{h.Resource, h.Namespace, h.Name} }
 
-// Write prints the story as a table: when each hop ended, relative to the beginning of the story,
-// and how long it took.
-func (s Story) Write(w io.Writer) error {
-	if len(s.Hops) == 0 {
+// Write prints the rollout as a table: when each hop ended, relative to the beginning of the
+// rollout, and how long it took.
+func (r Rollout) Write(w io.Writer) error {
+	if len(r.Hops) == 0 {
 		_, err := fmt.Fprintln(w, "no hops are recorded; they are kept in memory, so a restart forgets them")
 		return err
 	}
-	started := s.Hops[0].Time
-	for _, hop := range s.Hops {
+	started := r.Hops[0].Time
+	for _, hop := range r.Hops {
 		if begin := hop.Time.Add(-hop.Took); begin.Before(started) {
 			started = begin
 		}
@@ -73,7 +74,7 @@ func (s Story) Write(w io.Writer) error {
 	if _, err := fmt.Fprintln(table, "AT\tTOOK\tSTEP\tREVISION\tBY\tOBJECT\tDETAIL"); err != nil {
 		return err
 	}
-	for _, hop := range s.Hops {
+	for _, hop := range r.Hops {
 		revision, took := "", ""
 		if hop.Revision != 0 {
 			revision = fmt.Sprint(hop.Revision)

@@ -17,7 +17,7 @@ const (
 // largeSlack, and is removed once the package is below the limit.
 var largePackages = map[string]int{
 	"libs/bus":                             2495,
-	"services/apiserver/internal/registry": 2955,
+	"services/apiserver/internal/registry": 2687,
 }
 
 // largeSlack is a percentage.

@@ -15,13 +15,11 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -240,20 +238,6 @@ func TestARefusedWriteIsNotCharged(t *testing.T) {
 	const want = `services "c" is forbidden: exceeded quota: q, requested: services.nodeports=3, used: services.nodeports=3, limited: services.nodeports=5`
 	if !apierrors.IsForbidden(err) || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
-func TestSystemPriorityClassesExist(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	classes := priority.SystemClasses()
-	for _, class := range classes {
-		obj, err := w.Resource(w.Table.KindOf(class)).Get(t.Context(), "", class.Name)
-		if err != nil {
-			t.Error(err)
-		} else if got := obj.(*schedulingv1.PriorityClass); got.Value != class.Value {
-			t.Errorf("%s has value %d", class.Name, got.Value)
-		}
 	}
 }
 

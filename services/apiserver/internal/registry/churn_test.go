@@ -199,7 +199,7 @@ func TestServicesNeverShare(t *testing.T) {
 	if used, err := w.Ports().Used(t.Context()); err != nil || len(used) > 0 {
 		t.Errorf("when all are gone ports %v are recorded: %v", used, err)
 	}
-	if err := w.Repair(t.Context(), allocate.Leaked{}); err != nil {
+	if err := w.Objects.Repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
@@ -244,7 +244,7 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 // uses the upper part while it has any left.
 func TestPortsOfServices(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dualConfig)
+	w := newWorld(t, registrytest.DualStack)
 	udp := create(w, "default", newService("dns", func(s *corev1.ServiceSpec) {
 		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP"}, {Name: "c", Port: 54}}
 	})).Spec.Ports

@@ -5,13 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 // TestEndpointsGoWithTheirService checks that this also holds when the last finalizer is removed,
 // and that a dry run of the deletion changes nothing.
 func TestEndpointsGoWithTheirService(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dualConfig)
+	w := newWorld(t, registrytest.DualStack)
 	left := func() int { return len(w.Etcd.Values(t, "/registry/services/endpoints/default/")) }
 	for _, name := range []string{"a", "b", "other"} {
 		create(w, "default", &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -46,10 +45,6 @@ func (r *Resource) On(s *store.Store) *Resource {
 	other := *r
 	other.store = s
 	return &other
-}
-
-func (r *Registry) Repair(ctx context.Context, leaked allocate.Leaked) error {
-	return r.repair(ctx, leaked)
 }
 
 // Follow replaces the feeds.

@@ -6,13 +6,10 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -26,17 +23,6 @@ func TestReviewsHaveNoResource(t *testing.T) {
 	for _, kind := range w.Table.Kinds() {
 		if (w.Resource(kind) == nil) != (kind.Virtual && !kind.Observed) {
 			t.Errorf("the resource of %s is %v", kind.Kind, w.Resource(kind))
-		}
-	}
-}
-
-// TestSystemPriorityClasses checks the classes that Kubernetes always has.
-func TestSystemPriorityClasses(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for name, value := range map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000} {
-		if c := get[*schedulingv1.PriorityClass](w, "", name); c.Value != value || c.Generation != 1 {
-			t.Errorf("%s is %+v", name, c)
 		}
 	}
 }
@@ -92,32 +78,5 @@ func TestPutsOfNewKinds(t *testing.T) {
 	_, err := update(w, "default", "x", "", func(b *rbacv1.RoleBinding) { b.RoleRef.Name = "other" })
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "field is immutable") {
 		t.Errorf("another role for a binding: %v", err)
-	}
-}
-
-// TestConfigurationOfTheApiserver checks the objects with which Kubernetes' apiserver describes
-// itself, which come back when they are deleted.
-func TestConfigurationOfTheApiserver(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	if s := get[*apiregistrationv1.APIService](w, "", "v1.apps"); s.Spec.GroupPriorityMinimum != 17800 || len(s.Status.Conditions) != 1 || s.Status.Conditions[0].Reason != "Local" {
-		t.Errorf("v1.apps is %+v", s)
-	}
-	if p := get[*flowcontrolv1.PriorityLevelConfiguration](w, "", "exempt"); p.Spec.Type != "Exempt" || p.Generation != 1 {
-		t.Errorf("exempt is %+v", p)
-	}
-	schemas := resource[*flowcontrolv1.FlowSchema](w)
-	if _, _, err := schemas.Delete(t.Context(), "", "catch-all", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s := get[*flowcontrolv1.FlowSchema](w, "", "catch-all"); s.Spec.MatchingPrecedence != 10000 {
-		t.Errorf("catch-all is %+v", s)
-	}
-	_, err := update(w, "", "catch-all", "", func(s *flowcontrolv1.FlowSchema) { s.Spec.MatchingPrecedence = 7 })
-	if !apierrors.IsInvalid(err) {
-		t.Errorf("a change of a mandatory schema: %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -15,7 +14,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -35,11 +33,6 @@ type Config struct {
 	// of different address families, the default one first; empty means 10.96.0.0/12. Further
 	// ranges are ServiceCIDR objects. The first address is the `kubernetes` Service's.
 	ServiceCIDRs []netip.Prefix
-	// Services hands out the addresses and ports of services; Run repairs its records.
-	Services *allocate.Services
-	// Advertise is the address at which pods reach this apiserver, shown in the endpoints of
-	// the `kubernetes` Service; without it that Service has no endpoints.
-	Advertise netip.AddrPort
 	// Authorizer tells admission plugins whether the user may do what a write implies.
 	Authorizer authz.Authorizer
 	// Admission are admission plugins in addition to the built-in ones. EnableAdmission and
@@ -54,24 +47,17 @@ type Registry struct {
 	log       *slog.Logger
 	table     *scheme.Table
 	resources *scheme.Derived[map[*scheme.Kind]*Resource]
-	mismatch  sync.Once // guards the warning that the default range is not the configured one
 	admission *admission.Chain
 	owners    *managedfields.Owners
 }
 
-// New returns the registry of all kinds of config.Catalog. It starts nothing: see Run.
+// New returns the registry of all kinds of config.Catalog. It starts nothing.
 func New(config Config) (*Registry, error) {
 	if config.Catalog == nil || config.Store == nil || config.Feeds == nil {
 		return nil, fmt.Errorf("creating a registry: a catalog, a store and feeds are required")
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
-	}
-	if len(config.ServiceCIDRs) == 0 {
-		config.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
-	}
-	if err := checkRanges(config.ServiceCIDRs); err != nil {
-		return nil, fmt.Errorf("creating a registry: %w", err)
 	}
 	table := config.Catalog.Table()
 	r := &Registry{

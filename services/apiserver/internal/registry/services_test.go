@@ -19,72 +19,7 @@ import (
 )
 
 func newService(name string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
-	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	for _, c := range change {
-		c(&s.Spec)
-	}
-	return s
-}
-
-func TestBootstrap(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *registrytest.Config) { c.Advertise = netip.MustParseAddrPort("192.0.2.7:6443") })
-	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
-		n := get[*corev1.Namespace](w, "", name)
-		if n.Status.Phase != corev1.NamespaceActive || n.Labels["kubernetes.io/metadata.name"] != name || !slices.Equal(n.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"}) {
-			t.Errorf("%s is %+v", name, n)
-		}
-	}
-	s := get[*corev1.Service](w, "default", "kubernetes")
-	if s.Spec.ClusterIP != "10.96.0.1" || !slices.Equal(s.Spec.ClusterIPs, []string{"10.96.0.1"}) || s.Spec.Ports[0].Port != 443 ||
-		s.Spec.Ports[0].TargetPort.IntVal != 6443 || s.Labels["provider"] != "kubernetes" {
-		t.Errorf("the kubernetes Service is %+v", s)
-	}
-	before := w.Etcd.Values(t, "/registry/")
-	if err := w.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	after := w.Etcd.Values(t, "/registry/")
-	for key := range after {
-		if after[key] != before[key] {
-			t.Errorf("bootstrapping again wrote %s", key)
-		}
-	}
-	if _, ok := after["/registry/ipaddresses/10.96.0.1"]; !ok {
-		t.Error("the first address is not recorded")
-	}
-}
-
-func TestBootstrapAfterADeathInTheMiddle(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	// The address is recorded, but the Service was never written.
-	w.Etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
-	if err := w.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if s := get[*corev1.Service](w, "default", "kubernetes"); s.Spec.ClusterIP != "10.96.0.1" {
-		t.Errorf("the kubernetes Service is %+v", s)
-	}
-}
-
-func TestApiserversStartTogether(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Etcd.DeletePrefix(t, "/registry/services/specs/default/kubernetes")
-	w.Etcd.DeletePrefix(t, "/registry/ipaddresses/")
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			if err := w.Bootstrap(t.Context()); err != nil {
-				t.Errorf("bootstrapping: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	if n := len(w.Etcd.Values(t, "/registry/ipaddresses/")); n != 1 {
-		t.Errorf("%d addresses are recorded, want 1", n)
-	}
+	return registrytest.Service(name, change...)
 }
 
 func TestServiceTypes(t *testing.T) {
@@ -207,41 +142,6 @@ func TestAddressesAreExactUnderConcurrency(t *testing.T) {
 	}
 	if recorded := w.Etcd.Values(t, "/registry/ipaddresses/"); len(recorded) != 30 {
 		t.Errorf("%d addresses are recorded, want 30", len(recorded))
-	}
-}
-
-func TestRepairFindsLeaksAndLosses(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	service := create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }))
-	port := service.Spec.Ports[0].NodePort
-	if err := w.Ports().Release(t.Context(), port); err != nil {
-		t.Fatal(err)
-	}
-	w.Etcd.DeletePrefix(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)
-	leaked, err := w.Ports().Any(t.Context())
-	for err == nil && leaked == port {
-		leaked, err = w.Ports().Any(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	rounds := allocate.Leaked{}
-	for range 3 {
-		used, err := w.Ports().Used(t.Context())
-		if err != nil || !slices.Contains(used, leaked) {
-			t.Fatalf("a port was freed too early: %v, %v", used, err)
-		}
-		if err := w.Repair(t.Context(), rounds); err != nil {
-			t.Fatal(err)
-		}
-	}
-	used, err := w.Ports().Used(t.Context())
-	if err != nil || slices.Contains(used, leaked) || !slices.Contains(used, port) {
-		t.Errorf("the ports in use are %v (%v), want %d and not %d", used, err, port, leaked)
-	}
-	if len(w.Etcd.Values(t, "/registry/ipaddresses/"+service.Spec.ClusterIP)) != 1 {
-		t.Error("the service's address was not recorded again")
 	}
 }
 

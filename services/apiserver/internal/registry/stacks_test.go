@@ -9,21 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
-
-// dualConfig configures a cluster with both address families.
-func dualConfig(c *registrytest.Config) {
-	c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/24"), netip.MustParsePrefix("fd00:7::/112")}
-	c.NodePorts = allocate.PortRange{First: 30000, Last: 30099}
-}
 
 func inRange(t *testing.T, prefix string, addresses ...string) {
 	t.Helper()
@@ -47,7 +39,7 @@ func recorded(t *testing.T, w *world) []string {
 
 func TestFamiliesOfServices(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dualConfig)
+	w := newWorld(t, registrytest.DualStack)
 	policy := func(policy corev1.IPFamilyPolicy) *corev1.IPFamilyPolicy { return &policy }
 	single, prefer, require := policy(corev1.IPFamilyPolicySingleStack), policy(corev1.IPFamilyPolicyPreferDualStack), policy(corev1.IPFamilyPolicyRequireDualStack)
 	type families = []corev1.IPFamily
@@ -108,7 +100,7 @@ func TestFamiliesOfServices(t *testing.T) {
 func TestFamiliesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	single := newWorld(t)
-	dual := newWorld(t, dualConfig)
+	dual := newWorld(t, registrytest.DualStack)
 	taken := create(dual, "default", newService("taken", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.7.0.9" }))
 	for _, tc := range []struct {
 		name string
@@ -145,7 +137,7 @@ func TestFamiliesThatAreRefused(t *testing.T) {
 
 func TestServicesChangeTheirFamilies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dualConfig)
+	w := newWorld(t, registrytest.DualStack)
 	first := create(w, "default", newService("s"))
 	step := func(name string, change func(*corev1.ServiceSpec)) (*corev1.Service, error) {
 		return update(w, "default", "s", "", func(s *corev1.Service) { change(&s.Spec) })
@@ -213,68 +205,6 @@ func TestServicesChangeTheirFamilies(t *testing.T) {
 	})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.clusterIPs: Forbidden: may not be set for ExternalName services") {
 		t.Errorf("becoming external with another address: %v", err)
-	}
-}
-
-// TestPreferDualStackStaysSingle checks that a service that prefers two families stays single-stack
-// when its cluster gets the second one.
-func TestPreferDualStackStaysSingle(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *registrytest.Config) { dualConfig(c); c.ServiceCIDRs = c.ServiceCIDRs[:1] })
-	create(w, "default", newService("s", func(s *corev1.ServiceSpec) { s.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack) }))
-	w = w.Another(dualConfig)
-	if err := w.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes"); !slices.Equal(cidr.Spec.CIDRs, []string{"10.7.0.0/24", "fd00:7::/112"}) {
-		t.Errorf("the default range is %v", cidr.Spec.CIDRs)
-	}
-	s, err := update(w, "default", "s", "", func(s *corev1.Service) { s.Labels = map[string]string{"a": "b"} })
-	if err != nil || len(s.Spec.ClusterIPs) != 1 || len(s.Spec.IPFamilies) != 1 {
-		t.Errorf("after another change the service is %+v: %v", s, err)
-	}
-	s, err = update(w, "default", "s", "", func(s *corev1.Service) { s.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack) })
-	if err != nil || len(s.Spec.ClusterIPs) != 2 {
-		t.Errorf("after its own request the service is %+v: %v", s, err)
-	}
-}
-
-func TestDefaultRange(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, dualConfig)
-	cidr := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
-	if ready := meta.FindStatusCondition(cidr.Status.Conditions, networkingv1.ServiceCIDRConditionReady); ready == nil || ready.Status != metav1.ConditionTrue || ready.Message != "Kubernetes default Service CIDR is ready" {
-		t.Errorf("the range's conditions are %+v", cidr.Status.Conditions)
-	}
-	if cidr.Generation != 0 || !slices.Equal(cidr.Spec.CIDRs, []string{"10.7.0.0/24", "fd00:7::/112"}) {
-		t.Errorf("the range is %+v", cidr)
-	}
-	// An apiserver with other ranges leaves it alone, and so does one that sees that it is not
-	// ready.
-	other := w.Another(func(c *registrytest.Config) {
-		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/25")}
-	})
-	if err := other.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := update(w, "", "kubernetes", "status", func(c *networkingv1.ServiceCIDR) { c.Status.Conditions[0].Status = metav1.ConditionFalse }); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Bootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	after := get[*networkingv1.ServiceCIDR](w, "", "kubernetes")
-	if !slices.Equal(after.Spec.CIDRs, cidr.Spec.CIDRs) || !meta.IsStatusConditionFalse(after.Status.Conditions, networkingv1.ServiceCIDRConditionReady) {
-		t.Errorf("the range became %+v", after)
-	}
-	for name, ranges := range map[string][]string{"one family": {"10.0.0.0/24", "10.1.0.0/24"}, "three": {"10.0.0.0/24", "fd00::/112", "fd01::/112"}, "too small": {"10.0.0.0/31"}} {
-		config := registry.Config{Catalog: w.Catalog, Store: w.Store, Feeds: w.Feeds}
-		for _, text := range ranges {
-			config.ServiceCIDRs = append(config.ServiceCIDRs, netip.MustParsePrefix(text))
-		}
-		if _, err := registry.New(config); err == nil {
-			t.Errorf("%s: a registry was made", name)
-		}
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/systemobjects"
 )
 
 // Server is an apiserver.
@@ -67,10 +68,9 @@ func (s *Server) Run(ctx context.Context) error {
 		// Its end hands the publisher's role over.
 		lifecycle.Stage{Name: "NATS", Run: func(ctx context.Context) error { return p.link.Run(ctx) }},
 		lifecycle.Stage{Name: "filled watch cache", Start: p.fill},
-		lifecycle.Stage{Name: "system namespaces", Start: p.createNamespaces},
+		lifecycle.Stage{Name: "system objects", Start: p.createObjects, Run: func(ctx context.Context) error { return p.objects.Run(ctx) }},
 		lifecycle.Stage{Name: "bootstrap roles", Start: p.createRoles},
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
-		lifecycle.Stage{Name: "upkeep", Run: func(ctx context.Context) error { return p.registry.Run(ctx) }},
 		lifecycle.Stage{Name: "clients of NATS", Start: func(ctx context.Context) error { return p.link.Admit(ctx) }},
 		lifecycle.Stage{Name: "requests over NATS", Run: p.serveNATS},
 		lifecycle.Stage{Name: "requests over HTTPS", Start: p.begin, End: p.finish},
@@ -101,6 +101,7 @@ type plane struct {
 	access   *access.Access
 	auditor  *audit.Auditor // nil if nothing is to be recorded
 	users    *authn.Authenticator
+	objects  *systemobjects.Objects
 	members  *kubernetesservice.Member
 	link     *link.Link
 	handler  http.Handler
@@ -149,9 +150,14 @@ func (p *plane) assemble() error {
 	}
 	p.registry, err = registry.New(registry.Config{
 		Catalog: p.catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
-		Services: p.services, ServiceCIDRs: ranges, Advertise: address,
 		Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
 		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
+	})
+	if err != nil {
+		return err
+	}
+	p.objects, err = systemobjects.New(systemobjects.Config{
+		Table: p.table, Registry: p.registry, Store: st, Services: p.services, ServiceCIDRs: ranges, Advertise: address, Logger: p.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -200,9 +206,9 @@ func (p *plane) fill(ctx context.Context) error {
 	return p.feeds.Ready(ctx)
 }
 
-func (p *plane) createNamespaces(ctx context.Context) error {
+func (p *plane) createObjects(ctx context.Context) error {
 	p.gate.Waits("poststarthook/start-system-namespaces-controller", "the system namespaces do not exist yet")
-	return p.registry.Bootstrap(ctx)
+	return p.objects.Ensure(ctx)
 }
 
 func (p *plane) createRoles(ctx context.Context) error {

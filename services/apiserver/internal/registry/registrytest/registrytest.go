@@ -22,6 +22,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store/etcdtest"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/systemobjects"
 )
 
 // Patience bounds what a test waits for.
@@ -38,6 +39,10 @@ type Config struct {
 	Dial []grpc.DialOption
 	// Feed configures the feeds; the world sets the store and the table, and Patience if it is zero.
 	Feed feed.Config
+	// ServiceCIDRs are the ranges of service addresses; 10.96.0.0/12 if there are none.
+	ServiceCIDRs []netip.Prefix
+	// Advertise is the address of the apiserver.
+	Advertise netip.AddrPort
 	// NodePorts is the range of node ports; the zero value means 30000-32767.
 	NodePorts allocate.PortRange
 }
@@ -53,6 +58,8 @@ type World struct {
 	Feeds   *feed.Feeds
 	// Services hands out the addresses and ports of services.
 	Services *allocate.Services
+	// Objects maintains the system's objects, which exist in a New world.
+	Objects *systemobjects.Objects
 
 	config Config
 }
@@ -66,8 +73,8 @@ func New(t testing.TB, change ...func(*Config)) *World {
 		c(&config)
 	}
 	w := newWorld(t, scheme.New(), config)
-	if err := w.Bootstrap(t.Context()); err != nil {
-		t.Fatalf("bootstrapping: %v", err)
+	if err := w.Objects.Ensure(t.Context()); err != nil {
+		t.Fatalf("creating the system's objects: %v", err)
 	}
 	Create(w, "default", &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	return w
@@ -90,6 +97,9 @@ func newWorld(t testing.TB, table *scheme.Table, config Config) *World {
 	if config.Etcd == nil {
 		config.Etcd = etcdtest.Start(t)
 	}
+	if len(config.ServiceCIDRs) == 0 {
+		config.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+	}
 	w := &World{T: t, Etcd: config.Etcd, Table: table, config: config}
 	var err error
 	w.Store, err = store.Open(t.Context(), store.Config{
@@ -110,23 +120,22 @@ func newWorld(t testing.TB, table *scheme.Table, config Config) *World {
 	if err != nil {
 		t.Fatalf("making the allocator: %v", err)
 	}
-	w.Catalog, err = builtin.Catalog(table, builtin.Config{Families: dualstack.FamiliesOf(w.Ranges()), Services: w.Services})
+	w.Catalog, err = builtin.Catalog(table, builtin.Config{Families: dualstack.FamiliesOf(config.ServiceCIDRs), Services: w.Services})
 	if err != nil {
 		t.Fatalf("making the catalog: %v", err)
 	}
-	config.Config.Catalog, config.Config.Store, config.Config.Feeds, config.Config.Services = w.Catalog, w.Store, w.Feeds, w.Services
+	config.Catalog, config.Store, config.Feeds = w.Catalog, w.Store, w.Feeds
 	if w.Registry, err = registry.New(config.Config); err != nil {
 		t.Fatalf("making the registry: %v", err)
 	}
-	return w
-}
-
-// Ranges are the ranges of service addresses that the world starts with.
-func (w *World) Ranges() []netip.Prefix {
-	if len(w.config.ServiceCIDRs) > 0 {
-		return w.config.ServiceCIDRs
+	w.Objects, err = systemobjects.New(systemobjects.Config{
+		Table: table, Registry: w.Registry, Store: w.Store, Services: w.Services,
+		ServiceCIDRs: config.ServiceCIDRs, Advertise: config.Advertise,
+	})
+	if err != nil {
+		t.Fatalf("making the system's objects: %v", err)
 	}
-	return []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+	return w
 }
 
 // Ports returns another allocator of the same node ports: the state is in etcd.
@@ -194,12 +203,4 @@ func Get[T scheme.Object](w *World, namespace, name string) T {
 		w.T.Fatalf("getting %s/%s: %v", namespace, name, err)
 	}
 	return obj.(T)
-}
-
-// Pod returns a new pod with the label app=web and one container.
-func Pod(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx:1.14.2"}}},
-	}
 }

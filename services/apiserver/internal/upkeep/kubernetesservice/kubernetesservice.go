@@ -2,6 +2,8 @@
 // is in the Endpoints and the EndpointSlice of the `kubernetes` Service. It is removed when the
 // apiserver stops, or at the latest 15 s after it died. Each apiserver also has an identity Lease
 // in kube-system. All of this works as in Kubernetes, whose apiservers may be members too.
+//
+// The Service itself, with its cluster IP, is package systemobjects'.
 package kubernetesservice
 
 import (

@@ -1,4 +1,4 @@
-package registry
+package systemobjects
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // maxRanges is the maximum number of service address ranges that a cluster is started with: one of
@@ -23,6 +22,9 @@ const maxRanges = 2
 
 // checkRanges requires one range, or two of different families.
 func checkRanges(prefixes []netip.Prefix) error {
+	if len(prefixes) == 0 {
+		return fmt.Errorf("no service range given")
+	}
 	if len(prefixes) > maxRanges {
 		return fmt.Errorf("%d service ranges given, but at most one of each address family is allowed", len(prefixes))
 	}
@@ -40,24 +42,21 @@ func checkRanges(prefixes []netip.Prefix) error {
 	return nil
 }
 
-// firstAddress returns the address of the `kubernetes` Service.
-func (c *Config) firstAddress() netip.Addr { return allocate.NewRange(c.ServiceCIDRs[0]).First() }
-
 // ensureRange creates the ServiceCIDR with the ranges that the apiserver was started with, unless
 // it exists, and sets its Ready condition. It never changes existing ranges, but adds the second
 // address family to the first.
-func (r *Registry) ensureRange(ctx context.Context) error {
+func (o *Objects) ensureRange(ctx context.Context) error {
 	var wanted []string
-	for _, prefix := range r.config.ServiceCIDRs {
+	for _, prefix := range o.ServiceCIDRs {
 		wanted = append(wanted, prefix.Masked().String())
 	}
-	if err := r.ensure(ctx, &networkingv1.ServiceCIDR{
+	if err := o.ensure(ctx, &networkingv1.ServiceCIDR{
 		ObjectMeta: metav1.ObjectMeta{Name: allocate.DefaultRange}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: wanted},
 	}); err != nil {
 		return err
 	}
-	kind := scheme.For[*networkingv1.ServiceCIDR](r.table)
-	obj, err := r.config.Store.Get(ctx, kind, "", allocate.DefaultRange)
+	kind := scheme.For[*networkingv1.ServiceCIDR](o.Table)
+	obj, err := o.Store.Get(ctx, kind, "", allocate.DefaultRange)
 	if err != nil {
 		return fmt.Errorf("reading the default service range: %w", err)
 	}
@@ -66,7 +65,7 @@ func (r *Registry) ensureRange(ctx context.Context) error {
 		return nil
 	}
 	if len(wanted) == maxRanges && slices.Equal(current.Spec.CIDRs, wanted[:1]) {
-		if err := r.changeRange(ctx, "", func(c *networkingv1.ServiceCIDR) {
+		if err := o.changeRange(ctx, "", func(c *networkingv1.ServiceCIDR) {
 			if slices.Equal(c.Spec.CIDRs, wanted[:1]) {
 				c.Spec.CIDRs = wanted
 			}
@@ -76,23 +75,23 @@ func (r *Registry) ensureRange(ctx context.Context) error {
 		current.Spec.CIDRs = wanted
 	}
 	if !apiequality.Semantic.DeepEqual(current.Spec.CIDRs, wanted) {
-		r.mismatch.Do(func() {
-			r.log.Warn("the default service range is not the one that this apiserver was started with", "range", current.Spec.CIDRs, "configured", wanted)
+		o.mismatch.Do(func() {
+			o.Logger.Warn("the default service range is not the one that this apiserver was started with", "range", current.Spec.CIDRs, "configured", wanted)
 		})
 		return nil
 	}
 	if known := meta.FindStatusCondition(current.Status.Conditions, networkingv1.ServiceCIDRConditionReady); known != nil && known.Status != metav1.ConditionUnknown {
 		return nil
 	}
-	return r.changeRange(ctx, "status", func(c *networkingv1.ServiceCIDR) {
+	return o.changeRange(ctx, "status", func(c *networkingv1.ServiceCIDR) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: networkingv1.ServiceCIDRConditionReady, Status: metav1.ConditionTrue, Message: "Kubernetes default Service CIDR is ready",
 		})
 	})
 }
 
-func (r *Registry) changeRange(ctx context.Context, subresource string, change func(*networkingv1.ServiceCIDR)) error {
-	resource := r.Resource(scheme.For[*networkingv1.ServiceCIDR](r.table))
+func (o *Objects) changeRange(ctx context.Context, subresource string, change func(*networkingv1.ServiceCIDR)) error {
+	resource := o.Registry.Resource(scheme.For[*networkingv1.ServiceCIDR](o.Table))
 	_, err := resource.Update(ctx, "", allocate.DefaultRange, func(current scheme.Object) (scheme.Object, error) {
 		cidr, ok := current.DeepCopyObject().(*networkingv1.ServiceCIDR)
 		if !ok {
@@ -100,26 +99,9 @@ func (r *Registry) changeRange(ctx context.Context, subresource string, change f
 		}
 		change(cidr)
 		return cidr, nil
-	}, UpdateOptions{Subresource: subresource, FieldManager: ownWriter})
+	}, registry.UpdateOptions{Subresource: subresource, FieldManager: writer})
 	if err != nil {
 		return fmt.Errorf("updating the default service range: %w", err)
 	}
 	return nil
-}
-
-// apiServiceObject returns the Service through which pods reach the API.
-func (r *Registry) apiServiceObject() *corev1.Service {
-	first := r.config.firstAddress().String()
-	single := corev1.IPFamilyPolicySingleStack
-	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: apiService,
-			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
-		},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: first, ClusterIPs: []string{first}, IPFamilies: dualstack.FamiliesOf(r.config.ServiceCIDRs[:1]), IPFamilyPolicy: &single,
-			Type:  corev1.ServiceTypeClusterIP,
-			Ports: []corev1.ServicePort{apiServicePortOf(r.advertisedPort())},
-		},
-	}
 }

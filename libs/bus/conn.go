@@ -53,7 +53,6 @@ type Conn struct {
 	self    *self
 	logger  *slog.Logger
 	metrics *metrics
-	timing  streamTiming
 	first   chan struct{} // closed once the first server is reached
 	up      chan struct{} // receives a value when a server is back
 	closed  chan struct{}
@@ -63,7 +62,7 @@ type Conn struct {
 	nextCallback  int
 	reconnected   map[int]func()
 	subscriptions map[*nats.Subscription]*Subscription
-	opening       map[*streamReader]bool
+	refusals      map[*refusal]bool
 }
 
 // Connect dials and waits until the connection is up or ctx ends. It returns a configuration error
@@ -114,13 +113,13 @@ func Dial(cfg Config) (*Conn, error) {
 		self:          id,
 		logger:        logger,
 		metrics:       newMetrics(cfg.Registerer, cfg.Name),
-		timing:        defaultStreamTiming,
 		first:         make(chan struct{}),
 		up:            make(chan struct{}, 1),
 		closed:        make(chan struct{}),
 		ended:         make(chan struct{}),
 		reconnected:   map[int]func(){},
 		subscriptions: map[*nats.Subscription]*Subscription{},
+		refusals:      map[*refusal]bool{},
 	}
 	opts, err := c.options(cfg)
 	if err == nil {
@@ -312,6 +311,9 @@ func (c *Conn) Lost() error {
 	}
 	return fmt.Errorf("waiting for NATS at %s", c.servers)
 }
+
+// Logger returns the logger of the connection, never nil, for what others do over it.
+func (c *Conn) Logger() *slog.Logger { return c.logger }
 
 // AuthRequired reports whether the present server requires clients to authenticate.
 func (c *Conn) AuthRequired() bool { return c.nc.AuthRequired() }

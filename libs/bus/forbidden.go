@@ -9,35 +9,39 @@ import (
 // ErrForbidden means that the server does not let this client publish at a subject.
 var ErrForbidden = errors.New("the server refuses what was sent")
 
-// opens registers a stream that no responder has accepted yet, until the returned function is
-// called.
-func (c *Conn) opens(r *streamReader) (done func()) {
+// refusal is interest in the refusals of what is published at a subject.
+type refusal struct {
+	subject  string
+	callback func(error)
+}
+
+// OnForbidden calls callback when the server refuses what this connection publishes at a subject,
+// with an error that is ErrForbidden. The server names only the subject, so that any message there
+// may be meant. The callback must not block. cancel removes it.
+func (c *Conn) OnForbidden(subject string, callback func(err error)) (cancel func()) {
+	r := &refusal{subject, callback}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.opening == nil {
-		c.opening = map[*streamReader]bool{}
-	}
-	c.opening[r] = true
+	c.refusals[r] = true
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.opening, r)
+		delete(c.refusals, r)
 	}
 }
 
-// forbidden ends the streams whose opening the server has refused, because no responder will ever
-// see them. The server names only the subject.
+// forbidden calls the callbacks of OnForbidden that a server error is for.
 func (c *Conn) forbidden(err error) {
 	said := err.Error()
 	c.mu.Lock()
-	var refused []*streamReader
-	for r := range c.opening {
+	var meant []*refusal
+	for r := range c.refusals {
 		if strings.Contains(said, fmt.Sprintf("Publish to %q", r.subject)) {
-			refused = append(refused, r)
+			meant = append(meant, r)
 		}
 	}
 	c.mu.Unlock()
-	for _, r := range refused {
-		r.fail(fmt.Errorf("%w: %w", ErrForbidden, err))
+	for _, r := range meant {
+		r.callback(fmt.Errorf("%w: %w", ErrForbidden, err))
 	}
 }

@@ -13,6 +13,13 @@ type metrics struct {
 	streams    prometheus.Gauge
 }
 
+// CountStream counts a byte stream that this process serves over the connection, until done is
+// called.
+func (c *Conn) CountStream() (done func()) {
+	c.metrics.streams.Inc()
+	return c.metrics.streams.Dec
+}
+
 // newMetrics returns the metrics of one connection. Connections of one process share the collectors
 // and differ by their label.
 func newMetrics(registerer prometheus.Registerer, connection string) *metrics {

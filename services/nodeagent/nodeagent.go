@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/lifecycle"
@@ -148,7 +149,7 @@ func (a *Agent) endPods(ctx context.Context) error {
 func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Context, []byte, io.Writer) error) error {
 	return func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
 		logs := subject.Node(a.cfg.NodeName, nodeapi.Logs)
-		subscription, err := conn.ServeStream(ctx, logs, a.cfg.NodeName, handle)
+		subscription, err := bytestream.Transport{Conn: conn}.Serve(ctx, logs, a.cfg.NodeName, handle)
 		if err != nil {
 			return fmt.Errorf("serving logs on the bus: %w", err)
 		}

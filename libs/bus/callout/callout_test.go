@@ -17,6 +17,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/bus/subject"
@@ -301,7 +302,7 @@ func TestForbiddenStream(t *testing.T) {
 	p := start(t)
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
-	if _, err := c.OpenStream(t.Context(), subject.Node("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
+	if _, err := (bytestream.Transport{Conn: c}).Open(t.Context(), subject.Node("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/garboard/garboard/libs/nodeapi"
 )
 
-// Opener opens a streamed response at a subject of the bus: a *bus.Conn.
+// Opener opens a streamed response at a subject of the bus: a bytestream.Transport.
 type Opener interface {
-	OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error)
+	Open(ctx context.Context, subject string, request []byte) (io.ReadCloser, error)
 }
 
 // ParseLogOptions parses the query of a log request as Kubernetes does. Its error is Invalid and
@@ -109,7 +109,7 @@ func OpenLog(ctx context.Context, opener Opener, pod *corev1.Pod, opts *corev1.P
 	if err != nil {
 		return nil, fmt.Errorf("encoding a request for a log: %w", err)
 	}
-	stream, err := opener.OpenStream(ctx, subject.Node(pod.Spec.NodeName, nodeapi.Logs), request)
+	stream, err := opener.Open(ctx, subject.Node(pod.Spec.NodeName, nodeapi.Logs), request)
 	if err != nil {
 		return nil, unreachable(pod.Spec.NodeName, err)
 	}

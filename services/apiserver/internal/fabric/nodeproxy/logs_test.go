@@ -33,7 +33,7 @@ type node struct {
 	closed  int
 }
 
-func (n *node) OpenStream(_ context.Context, subject string, request []byte) (io.ReadCloser, error) {
+func (n *node) Open(_ context.Context, subject string, request []byte) (io.ReadCloser, error) {
 	n.subject = subject
 	if n.err != nil {
 		return nil, n.err

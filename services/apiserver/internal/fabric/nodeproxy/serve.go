@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
 )
@@ -45,7 +46,7 @@ func (l Logs) serve(w http.ResponseWriter, r *http.Request, namespace, name stri
 	defer cancel()
 	var opener Opener = offline{}
 	if conn := l.Conn(); conn != nil {
-		opener = conn
+		opener = bytestream.Transport{Conn: conn}
 	}
 	stream, err := OpenLog(ctx, opener, pod, opts)
 	if err != nil {
@@ -97,6 +98,6 @@ func copyLog(w http.ResponseWriter, from io.Reader) {
 // offline stands for the bus until it is reached.
 type offline struct{}
 
-func (offline) OpenStream(context.Context, string, []byte) (io.ReadCloser, error) {
+func (offline) Open(context.Context, string, []byte) (io.ReadCloser, error) {
 	return nil, bus.ErrDisconnected
 }

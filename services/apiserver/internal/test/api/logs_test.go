@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
@@ -36,7 +37,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("without a node agent: got %v", err)
 	}
 	node := s.OnBus("system:node:n1")
-	served, err := node.ServeStream(ctx, subject.Node("n1", "logs"), "", func(ctx context.Context, request []byte, w io.Writer) error {
+	served, err := bytestream.Transport{Conn: node}.Serve(ctx, subject.Node("n1", "logs"), "", func(ctx context.Context, request []byte, w io.Writer) error {
 		var asked struct {
 			UID       string
 			Container string

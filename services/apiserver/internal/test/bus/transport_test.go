@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
@@ -314,7 +315,7 @@ func TestLogsOverNATS(t *testing.T) {
 	}
 	next, ended := make(chan string), make(chan struct{})
 	node := s.OnBus("system:node:n1")
-	served, err := node.ServeStream(ctx, subject.Node("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
+	served, err := bytestream.Transport{Conn: node}.Serve(ctx, subject.Node("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
 		_, _ = io.WriteString(w, "{}\n")
 		for {
 			select {

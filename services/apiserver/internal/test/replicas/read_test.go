@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
@@ -276,7 +277,7 @@ func replicasCarryLogs(t *testing.T, r *replicas) {
 		t.Fatal(err)
 	}
 	node := r.servers[0].OnBus("system:node:n1")
-	served, err := node.ServeStream(ctx, subject.Node("n1", "logs"), "", func(_ context.Context, request []byte, w io.Writer) error {
+	served, err := bytestream.Transport{Conn: node}.Serve(ctx, subject.Node("n1", "logs"), "", func(_ context.Context, request []byte, w io.Writer) error {
 		var asked struct{ UID string }
 		if err := json.Unmarshal(request, &asked); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package bus
+package bytestream
 
 import (
 	"context"
@@ -8,55 +8,55 @@ import (
 	"sync"
 	"time"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/subject"
 )
 
-// StreamHandler answers one request by writing to w, at the pace of the reader. When the reader
+// Handler answers one request by writing to w, at the pace of the reader. When the reader
 // closes the stream or is gone, ctx ends and Write fails. The returned error, nil for success,
 // reaches the reader after the written bytes. The handler must not use w after it returns.
-type StreamHandler func(ctx context.Context, request []byte, w io.Writer) error
+type Handler func(ctx context.Context, request []byte, w io.Writer) error
 
-// StreamServer serves streams at one subject.
-type StreamServer struct {
-	sub *Subscription
+// Server serves streams at one subject.
+type Server struct {
+	sub *bus.Subscription
 	// cancel ends all streams.
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
 // Unsubscribe accepts no more requests and ends the running streams.
-func (s *StreamServer) Unsubscribe() {
+func (s *Server) Unsubscribe() {
 	s.sub.Unsubscribe()
 	s.cancel()
 }
 
 // Done is closed when the last stream has ended after Unsubscribe, the end of the context, or the
 // end of the connection.
-func (s *StreamServer) Done() <-chan struct{} { return s.done }
+func (s *Server) Done() <-chan struct{} { return s.done }
 
-// ServeStream answers the requests of OpenStream at subject, each in its own goroutine. If queue is
-// not empty, one member of that queue group answers each request. It ends with ctx or with
-// Unsubscribe. It refuses more than 1,024 concurrent streams.
-func (c *Conn) ServeStream(ctx context.Context, subject, queue string, handle StreamHandler) (*StreamServer, error) {
+// Serve answers the requests of Open at subject, each in its own goroutine. If queue is not empty,
+// one member of that queue group answers each request. It ends with ctx or with Unsubscribe. It
+// refuses more than 1,024 concurrent streams.
+func (t Transport) Serve(ctx context.Context, subject, queue string, handle Handler) (*Server, error) {
 	life, cancel := context.WithCancel(ctx)
-	s := &StreamServer{cancel: cancel, done: make(chan struct{})}
+	s := &Server{cancel: cancel, done: make(chan struct{})}
 	var streams sync.WaitGroup
-	slots := make(chan struct{}, maxStreams)
-	sub, err := c.QueueSubscribe(life, subject, queue, func(m Message) {
-		w := c.newStreamWriter(m)
+	slots := make(chan struct{}, maxServed)
+	sub, err := t.Conn.QueueSubscribe(life, subject, queue, func(m bus.Message) {
+		w := t.newWriter(m)
 		if w == nil {
 			return
 		}
 		select {
 		case slots <- struct{}{}:
 		default:
-			w.end(fmt.Errorf("too many streams: %d are being served", maxStreams))
+			w.end(fmt.Errorf("too many streams: %d are being served", maxServed))
 			return
 		}
 		streams.Go(func() {
 			defer func() { <-slots }()
-			c.metrics.streams.Inc()
-			defer c.metrics.streams.Dec()
+			defer t.Conn.CountStream()()
 			w.serve(life, handle)
 		})
 	})
@@ -74,9 +74,10 @@ func (c *Conn) ServeStream(ctx context.Context, subject, queue string, handle St
 	return s, nil
 }
 
-// streamWriter is the writer's end of a stream.
-type streamWriter struct {
-	conn           *Conn
+// writer is the writer's end of a stream.
+type writer struct {
+	conn           *bus.Conn
+	timing         timing
 	reader         string
 	control        string
 	request        []byte
@@ -89,21 +90,21 @@ type streamWriter struct {
 	canceled, over bool
 }
 
-// newStreamWriter reads a request; nil if it is malformed.
-func (c *Conn) newStreamWriter(m Message) *streamWriter {
+// newWriter reads a request; nil if it is malformed.
+func (t Transport) newWriter(m bus.Message) *writer {
 	f, err := decodeFrame(m.Data)
 	asker, notAsker := subject.ParseClient(m.Subject)
 	if err != nil || f.kind != frameOpen || !subject.IsInbox(m.Reply) || notAsker == nil && !asker.Owns(m.Reply) {
-		c.logger.Warn("refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
+		t.Conn.Logger().Warn("refused a malformed request for a stream", "subject", m.Subject, "reply", m.Reply, "err", err)
 		return nil
 	}
-	return &streamWriter{
-		conn: c, reader: m.Reply, control: c.InboxFor(m.Reply), request: f.body,
+	return &writer{
+		conn: t.Conn, timing: t.ends(), reader: m.Reply, control: t.Conn.InboxFor(m.Reply), request: f.body,
 		wake: make(chan struct{}, 1), granted: f.number, heard: time.Now(),
 	}
 }
 
-func (w *streamWriter) serve(ctx context.Context, handle StreamHandler) {
+func (w *writer) serve(ctx context.Context, handle Handler) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.cancel = cancel
@@ -123,7 +124,7 @@ func (w *streamWriter) serve(ctx context.Context, handle StreamHandler) {
 		defer close(kept)
 		w.keep(ctx)
 	}()
-	err = handle(ctx, w.request, streamBody(func(p []byte) (int, error) { return w.part(ctx, p) }))
+	err = handle(ctx, w.request, body(func(p []byte) (int, error) { return w.part(ctx, p) }))
 	w.end(err)
 	cancel(nil)
 	<-kept
@@ -131,14 +132,14 @@ func (w *streamWriter) serve(ctx context.Context, handle StreamHandler) {
 }
 
 // receive handles the reader's frames.
-func (w *streamWriter) receive(m Message) {
+func (w *writer) receive(m bus.Message) {
 	if m.NoResponders() {
-		w.stop(ErrStreamLost)
+		w.stop(ErrLost)
 		return
 	}
 	f, err := decodeFrame(m.Data)
 	if err != nil {
-		w.conn.logger.Warn("ignored a malformed frame of a stream's reader", "err", err)
+		w.conn.Logger().Warn("ignored a malformed frame of a stream's reader", "err", err)
 		return
 	}
 	switch f.kind {
@@ -152,14 +153,14 @@ func (w *streamWriter) receive(m Message) {
 		default:
 		}
 	case frameCancel:
-		w.stop(ErrStreamCanceled)
+		w.stop(ErrCanceled)
 	case frameOpen, frameAccept, frameData, frameBeat, frameEnd:
-		w.conn.logger.Warn("ignored a frame of a stream's reader that only a writer may send", "kind", f.kind)
+		w.conn.Logger().Warn("ignored a frame of a stream's reader that only a writer may send", "kind", f.kind)
 	}
 }
 
 // stop ends the stream without sending anything: the reader no longer listens.
-func (w *streamWriter) stop(err error) {
+func (w *writer) stop(err error) {
 	w.mu.Lock()
 	w.canceled = true
 	w.mu.Unlock()
@@ -167,8 +168,8 @@ func (w *streamWriter) stop(err error) {
 }
 
 // keep signals to the reader that the writer is alive, and detects when the reader is not.
-func (w *streamWriter) keep(ctx context.Context) {
-	ticker := time.NewTicker(w.conn.timing.beat)
+func (w *writer) keep(ctx context.Context) {
+	ticker := time.NewTicker(w.timing.beat)
 	defer ticker.Stop()
 	for {
 		select {
@@ -177,9 +178,9 @@ func (w *streamWriter) keep(ctx context.Context) {
 		case <-ticker.C:
 		}
 		w.mu.Lock()
-		if time.Since(w.heard) > w.conn.timing.dead {
+		if time.Since(w.heard) > w.timing.dead {
 			w.mu.Unlock()
-			w.stop(ErrStreamLost)
+			w.stop(ErrLost)
 			return
 		}
 		if w.over {
@@ -190,13 +191,13 @@ func (w *streamWriter) keep(ctx context.Context) {
 		err := w.conn.PublishRequest(ctx, w.reader, w.control, frame{kind: frameBeat, number: w.parts}.encode())
 		w.mu.Unlock()
 		if err != nil {
-			w.conn.logger.Debug("could not reach the reader of a stream", "err", err)
+			w.conn.Logger().Debug("could not reach the reader of a stream", "err", err)
 		}
 	}
 }
 
 // end notifies the reader that the stream is over.
-func (w *streamWriter) end(err error) {
+func (w *writer) end(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
@@ -204,16 +205,16 @@ func (w *streamWriter) end(err error) {
 		return
 	}
 	f := frame{kind: frameEnd, number: w.parts, body: encodeFault(err)}
-	if err := w.conn.nc.Publish(w.reader, f.encode()); err != nil {
-		w.conn.logger.Debug("could not send the end of a stream to its reader", "err", err)
+	if err := w.conn.Publish(context.Background(), w.reader, f.encode()); err != nil {
+		w.conn.Logger().Debug("could not send the end of a stream to its reader", "err", err)
 	}
 }
 
-// streamBody is the writer that a handler gets: the function sends the beginning of p.
-type streamBody func(p []byte) (int, error)
+// body is the writer that a handler gets: the function sends the beginning of p.
+type body func(p []byte) (int, error)
 
 // Write sends p in parts, as the reader's credit allows.
-func (b streamBody) Write(p []byte) (int, error) {
+func (b body) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
 		n, err := b(p[written:])
@@ -227,7 +228,7 @@ func (b streamBody) Write(p []byte) (int, error) {
 
 // part waits for credit, then sends the beginning of p: as much as fits into one message and into
 // the credit.
-func (w *streamWriter) part(ctx context.Context, p []byte) (int, error) {
+func (w *writer) part(ctx context.Context, p []byte) (int, error) {
 	for {
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("writing to a stream: %w", context.Cause(ctx))
@@ -238,7 +239,7 @@ func (w *streamWriter) part(ctx context.Context, p []byte) (int, error) {
 			return 0, errors.New("writing to a stream: its handler has returned")
 		}
 		if w.granted > w.sent {
-			n := int(min(uint64(len(p)), MaxChunk, w.granted-w.sent))
+			n := int(min(uint64(len(p)), MaxPart, w.granted-w.sent))
 			err := w.conn.Publish(ctx, w.reader, frame{kind: frameData, number: w.parts, body: p[:n]}.encode())
 			if err == nil {
 				w.parts++

@@ -1,4 +1,4 @@
-package bus
+package bytestream
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/garboard/garboard/libs/bus"
 )
 
 // TestStreamKeepsItsWindow checks that a writer that sends more than its credit ends its stream,
@@ -14,10 +16,10 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 	connect := startServer(t)
 	for name, accepts := range map[string]bool{"after the acceptance": true, "before the acceptance": false} {
 		t.Run(name, func(t *testing.T) {
-			hostile := connect(time.Minute)
-			const parts = streamWindow/MaxChunk + 1
+			hostile := connect(time.Minute).Conn
+			const parts = window/MaxPart + 1
 			said := make(chan error, 1)
-			if _, err := hostile.Subscribe(t.Context(), "svc", func(m Message) {
+			if _, err := hostile.Subscribe(t.Context(), "svc", func(m bus.Message) {
 				say := func(f frame) {
 					said <- hostile.PublishRequest(t.Context(), m.Reply, hostile.InboxFor(m.Reply), f.encode())
 				}
@@ -25,7 +27,7 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 					say(frame{kind: frameAccept})
 				}
 				for i := range uint64(parts) {
-					say(frame{kind: frameData, number: i, body: bytes.Repeat([]byte("x"), MaxChunk)})
+					say(frame{kind: frameData, number: i, body: bytes.Repeat([]byte("x"), MaxPart)})
 				}
 				if !accepts {
 					say(frame{kind: frameAccept})
@@ -45,26 +47,26 @@ func TestStreamKeepsItsWindow(t *testing.T) {
 				}
 				heard <- all
 			}()
-			r, err := connect(time.Minute).OpenStream(t.Context(), "svc", nil)
+			r, err := connect(time.Minute).Open(t.Context(), "svc", nil)
 			if said := <-heard; said != nil { // Send everything before anything is read.
 				t.Fatal(said)
 			}
 			if err == nil {
 				if accepts {
 					select {
-					case <-r.(*streamReader).sub.Done():
+					case <-r.(*reader).sub.Done():
 					case <-time.After(time.Minute):
 						t.Error("the stream did not end by itself")
 					}
 				}
 				var n int64
 				n, err = io.Copy(io.Discard, r)
-				if n > streamWindow {
+				if n > window {
 					t.Errorf("%d bytes were buffered", n)
 				}
 				_ = r.Close()
 			}
-			if !errors.Is(err, ErrStreamBroken) {
+			if !errors.Is(err, ErrBroken) {
 				t.Errorf("the stream ended with %v", err)
 			}
 		})

@@ -1,4 +1,4 @@
-package bus
+package bytestream
 
 import (
 	"context"
@@ -7,47 +7,48 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/garboard/garboard/libs/bus"
 )
 
 // Errors of a stream.
 var (
-	// ErrStreamLost means that the other end of a stream has been silent for 20 s.
-	ErrStreamLost = errors.New("the other end of the stream is gone")
-	// ErrStreamBroken means that a part of a stream was lost in transit, or that the writer sent
+	// ErrLost means that the other end of a stream has been silent for 20 s.
+	ErrLost = errors.New("the other end of the stream is gone")
+	// ErrBroken means that a part of a stream was lost in transit, or that the writer sent
 	// more than the reader allowed.
-	ErrStreamBroken = errors.New("a part of the stream was lost")
-	// ErrStreamCanceled means that the reader wants no more.
-	ErrStreamCanceled = errors.New("the reader closed the stream")
+	ErrBroken = errors.New("a part of the stream was lost")
+	// ErrCanceled means that the reader wants no more.
+	ErrCanceled = errors.New("the reader closed the stream")
 )
 
-// OpenStream sends a request to a StreamServer at subject and returns the answer for reading:
-// exactly the bytes that the handler wrote, then io.EOF if it returned nil, otherwise a
-// *RemoteError. A lost part or a vanished end is an error of the stream (ErrStreamBroken,
-// ErrStreamLost), never a silent gap.
+// Open sends a request to a Server at subject and returns the answer for reading: exactly the bytes
+// that the handler wrote, then io.EOF if it returned nil, otherwise a *RemoteError. A lost part or a
+// vanished end is an error of the stream (ErrBroken, ErrLost), never a silent gap.
 //
-// It returns when the other end has accepted. It returns ErrNoResponders, at once, if there is no
-// server at subject, and ErrForbidden if this client may not publish at subject. The stream ends
-// with ctx; the caller must close it. A request may have at most 256 KB.
-func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (io.ReadCloser, error) {
-	if len(request) > MaxChunk {
-		return nil, fmt.Errorf("opening a stream at %s: %w", subject, ErrTooLarge)
+// It returns when the other end has accepted. It returns bus.ErrNoResponders, at once, if there is
+// no server at subject, and bus.ErrForbidden if this client may not publish at subject. The stream
+// ends with ctx; the caller must close it. A request may have at most MaxPart bytes.
+func (t Transport) Open(ctx context.Context, subject string, request []byte) (io.ReadCloser, error) {
+	if len(request) > MaxPart {
+		return nil, fmt.Errorf("opening a stream at %s: %w", subject, bus.ErrTooLarge)
 	}
 	life, cancel := context.WithCancelCause(ctx)
-	r := &streamReader{
-		conn: c, subject: subject, cancel: cancel, over: life.Done(), cause: func() error { return context.Cause(life) },
+	r := &reader{
+		conn: t.Conn, timing: t.ends(), subject: subject, cancel: cancel, over: life.Done(), cause: func() error { return context.Cause(life) },
 		wake: make(chan struct{}, 1), accepted: make(chan struct{}), done: make(chan struct{}),
 		heard: time.Now(),
 	}
-	inbox := c.InboxFor(subject)
-	sub, err := c.Subscribe(life, inbox, r.receive, OnLoss(func(err error) { r.fail(fmt.Errorf("%w: %w", ErrStreamBroken, err)) }))
+	inbox := t.Conn.InboxFor(subject)
+	sub, err := t.Conn.Subscribe(life, inbox, r.receive, bus.OnLoss(func(err error) { r.fail(fmt.Errorf("%w: %w", ErrBroken, err)) }))
 	if err != nil {
 		cancel(err)
 		return nil, fmt.Errorf("opening a stream at %s: %w", subject, err)
 	}
 	r.sub = sub
-	defer c.opens(r)()
-	open := frame{kind: frameOpen, number: streamWindow, body: request}
-	if err := c.PublishRequest(ctx, subject, inbox, open.encode()); err != nil {
+	defer t.Conn.OnForbidden(subject, r.fail)() // No responder will ever see the request.
+	open := frame{kind: frameOpen, number: window, body: request}
+	if err := t.Conn.PublishRequest(ctx, subject, inbox, open.encode()); err != nil {
 		cancel(err)
 		<-sub.Done()
 		return nil, fmt.Errorf("opening a stream at %s: %w", subject, err)
@@ -67,11 +68,12 @@ func (c *Conn) OpenStream(ctx context.Context, subject string, request []byte) (
 	}
 }
 
-// streamReader is the reader's end of a stream.
-type streamReader struct {
-	conn    *Conn
+// reader is the reader's end of a stream.
+type reader struct {
+	conn    *bus.Conn
+	timing  timing
 	subject string
-	sub     *Subscription
+	sub     *bus.Subscription
 	// cancel closes over; after that, cause returns the reason.
 	cancel context.CancelCauseFunc
 	over   <-chan struct{}
@@ -93,9 +95,9 @@ type streamReader struct {
 }
 
 // receive handles the writer's frames.
-func (r *streamReader) receive(m Message) {
+func (r *reader) receive(m bus.Message) {
 	if m.NoResponders() {
-		r.fail(ErrNoResponders)
+		r.fail(bus.ErrNoResponders)
 		return
 	}
 	f, err := decodeFrame(m.Data)
@@ -112,12 +114,12 @@ func (r *streamReader) receive(m Message) {
 	switch f.kind {
 	case frameAccept:
 		if r.control == "" && r.conn.MayAnswer(m.Reply) {
-			r.control, r.granted = m.Reply, streamWindow
+			r.control, r.granted = m.Reply, window
 			close(r.accepted)
 		}
 	case frameData:
 		if f.number != r.parts || uint64(len(f.body)) > r.granted-r.received {
-			err = ErrStreamBroken
+			err = ErrBroken
 			break
 		}
 		r.parts++
@@ -127,11 +129,11 @@ func (r *streamReader) receive(m Message) {
 		}
 	case frameBeat:
 		if f.number != r.parts {
-			err = ErrStreamBroken
+			err = ErrBroken
 		}
 	case frameEnd:
 		if f.number != r.parts {
-			err = ErrStreamBroken
+			err = ErrBroken
 			break
 		}
 		r.ended = true
@@ -143,7 +145,7 @@ func (r *streamReader) receive(m Message) {
 			err = r.err
 		}
 	case frameOpen, frameCredit, frameCancel:
-		err = fmt.Errorf("%w: received a frame that only a reader may send", ErrStreamBroken)
+		err = fmt.Errorf("%w: received a frame that only a reader may send", ErrBroken)
 	}
 	r.mu.Unlock()
 	if err != nil {
@@ -152,24 +154,24 @@ func (r *streamReader) receive(m Message) {
 	r.notify()
 }
 
-func (r *streamReader) notify() {
+func (r *reader) notify() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (r *streamReader) fail(err error) {
+func (r *reader) fail(err error) {
 	r.cancel(err)
 	r.notify()
 }
 
 // keep signals to the writer that the reader is alive, and detects when the writer is not. It ends
 // with the stream, and notifies the writer of the end.
-func (r *streamReader) keep() {
+func (r *reader) keep() {
 	defer close(r.done)
 	defer r.notify()
-	ticker := time.NewTicker(r.conn.timing.beat)
+	ticker := time.NewTicker(r.timing.beat)
 	defer ticker.Stop()
 	for {
 		select {
@@ -178,13 +180,13 @@ func (r *streamReader) keep() {
 			r.send(frameCancel)
 			return
 		case <-r.sub.Done():
-			r.cancel(ErrDisconnected)
+			r.cancel(bus.ErrDisconnected)
 		case <-ticker.C:
 			r.mu.Lock()
-			silent := time.Since(r.heard) > r.conn.timing.dead && !r.ended
+			silent := time.Since(r.heard) > r.timing.dead && !r.ended
 			r.mu.Unlock()
 			if silent {
-				r.cancel(ErrStreamLost)
+				r.cancel(ErrLost)
 				continue
 			}
 			r.send(frameCredit)
@@ -193,7 +195,7 @@ func (r *streamReader) keep() {
 }
 
 // send sends a frame to the writer. If it does not arrive, the next beat repeats it.
-func (r *streamReader) send(kind frameKind) {
+func (r *reader) send(kind frameKind) {
 	r.mu.Lock()
 	control, ended := r.control, r.ended
 	f := frame{kind: kind, number: r.granted}
@@ -202,13 +204,13 @@ func (r *streamReader) send(kind frameKind) {
 		return
 	}
 	// Without a context: the writer must also hear that the stream is over.
-	if err := r.conn.nc.Publish(control, f.encode()); err != nil {
-		r.conn.logger.Debug("could not reach the writer of a stream", "subject", r.subject, "err", err)
+	if err := r.conn.Publish(context.Background(), control, f.encode()); err != nil {
+		r.conn.Logger().Debug("could not reach the writer of a stream", "subject", r.subject, "err", err)
 	}
 }
 
 // Read reads the stream.
-func (r *streamReader) Read(p []byte) (int, error) {
+func (r *reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -220,9 +222,9 @@ func (r *streamReader) Read(p []byte) (int, error) {
 				r.queue = r.queue[1:]
 			}
 			r.read += uint64(n)
-			grant := r.read+streamWindow-r.granted >= streamWindow/2
+			grant := r.read+window-r.granted >= window/2
 			if grant {
-				r.granted = r.read + streamWindow
+				r.granted = r.read + window
 			}
 			r.mu.Unlock()
 			if grant {
@@ -246,8 +248,8 @@ func (r *streamReader) Read(p []byte) (int, error) {
 }
 
 // Close ends the stream and notifies the writer.
-func (r *streamReader) Close() error {
-	r.cancel(ErrStreamCanceled)
+func (r *reader) Close() error {
+	r.cancel(ErrCanceled)
 	<-r.done
 	<-r.sub.Done()
 	return nil

@@ -1,4 +1,8 @@
-package bus
+// Package bytestream carries a request and a streamed response over the bus: exactly the bytes that
+// the other end's handler writes, at the pace of the reader, or an error. Frames are numbered and
+// both ends signal that they are alive, so that neither a lost message nor a vanished end is
+// mistaken for the end of the stream.
+package bytestream
 
 import (
 	"encoding/binary"
@@ -6,27 +10,45 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/garboard/garboard/libs/bus"
 )
 
 // Limits of a stream.
 const (
-	// MaxChunk is the largest part of a stream in one message, in bytes.
-	MaxChunk = 256 << 10
-	// streamWindow is how many bytes may be in flight to a reader that does not read.
-	streamWindow = 2 << 20
-	// maxStreams is how many streams one StreamServer serves at once.
-	maxStreams = 1024
+	// MaxPart is the largest part of a stream in one message, in bytes.
+	MaxPart = 256 << 10
+	// window is how many bytes may be in flight to a reader that does not read.
+	window = 2 << 20
+	// maxServed is how many streams one Server serves at once.
+	maxServed = 1024
 )
 
-// streamTiming is how the two ends of a stream watch each other.
-type streamTiming struct {
+// Transport opens and serves streams over a connection.
+type Transport struct {
+	// Conn is the connection; required.
+	Conn *bus.Conn
+
+	timing timing // defaultTiming if zero
+}
+
+// ends returns how this end of a stream watches the other.
+func (t Transport) ends() timing {
+	if t.timing == (timing{}) {
+		return defaultTiming
+	}
+	return t.timing
+}
+
+// timing is how the two ends of a stream watch each other.
+type timing struct {
 	// beat is the interval at which each end signals that it is alive.
 	beat time.Duration
 	// dead is how long an end may be silent before the other considers it gone.
 	dead time.Duration
 }
 
-var defaultStreamTiming = streamTiming{beat: 5 * time.Second, dead: 20 * time.Second}
+var defaultTiming = timing{beat: 5 * time.Second, dead: 20 * time.Second}
 
 // frameKind is the first byte of every message of a stream.
 type frameKind byte
@@ -40,8 +62,8 @@ const (
 	frameData frameKind = 3
 	// frameBeat signals that the writer is alive; number is how many parts it has sent.
 	frameBeat frameKind = 4
-	// frameEnd ends the stream; number is how many parts were sent. The body is a streamFault, or
-	// empty for success.
+	// frameEnd ends the stream; number is how many parts were sent. The body is a fault, or empty
+	// for success.
 	frameEnd frameKind = 5
 	// frameCredit signals that the reader is alive; number is the total number of bytes that the
 	// writer may have sent.
@@ -77,8 +99,8 @@ func decodeFrame(data []byte) (frame, error) {
 	return f, nil
 }
 
-// streamFault is the error at the end of a stream.
-type streamFault struct {
+// fault is the error at the end of a stream.
+type fault struct {
 	Message string `json:"message"`
 }
 
@@ -96,7 +118,7 @@ func encodeFault(err error) []byte {
 		return nil
 	}
 	// A struct of one string can always be encoded.
-	data, _ := json.Marshal(streamFault{Message: truncate(err.Error(), MaxChunk/8)})
+	data, _ := json.Marshal(fault{Message: truncate(err.Error(), MaxPart/8)})
 	return data
 }
 
@@ -111,9 +133,9 @@ func decodeFault(body []byte) error {
 	if len(body) == 0 {
 		return nil
 	}
-	var fault streamFault
-	if err := json.Unmarshal(body, &fault); err != nil {
+	var f fault
+	if err := json.Unmarshal(body, &f); err != nil {
 		return errors.Join(&RemoteError{Message: "the stream ended with an error that cannot be read"}, err)
 	}
-	return &RemoteError{Message: fault.Message}
+	return &RemoteError{Message: f.Message}
 }

@@ -1,4 +1,4 @@
-package bus_test
+package bytestream_test
 
 import (
 	"bytes"
@@ -11,13 +11,34 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bustest"
+	"github.com/garboard/garboard/libs/bus/bytestream"
 )
 
-func serve(t *testing.T, c *bus.Conn, handle bus.StreamHandler) *bus.StreamServer {
+// patience bounds waits for events that should happen at once.
+const patience = time.Minute
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func receive[T any](t *testing.T, ch <-chan T, what string) T {
 	t.Helper()
-	s, err := c.ServeStream(t.Context(), "svc", "group", handle)
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("timed out waiting for %s", what)
+		panic("unreachable")
+	}
+}
+
+func over(conn *bus.Conn) bytestream.Transport { return bytestream.Transport{Conn: conn} }
+
+func serve(t *testing.T, c *bus.Conn, handle bytestream.Handler) *bytestream.Server {
+	t.Helper()
+	s, err := over(c).Serve(t.Context(), "svc", "group", handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +71,7 @@ func TestStreamCarriesEverything(t *testing.T) {
 		}
 		return nil
 	})
-	r, err := server.Connect().OpenStream(t.Context(), "svc", []byte("all of it"))
+	r, err := over(server.Connect()).Open(t.Context(), "svc", []byte("all of it"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +94,13 @@ func TestStreamEndsWithTheHandlersError(t *testing.T) {
 		_, _ = io.WriteString(w, "words")
 		return errors.New("the disk is gone")
 	})
-	r, err := server.Connect().OpenStream(t.Context(), "svc", nil)
+	r, err := over(server.Connect()).Open(t.Context(), "svc", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closing(t, r)
 	got, err := io.ReadAll(r)
-	var remote *bus.RemoteError
+	var remote *bytestream.RemoteError
 	if string(got) != "some words" || !errors.As(err, &remote) || remote.Message != "the disk is gone" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -87,10 +108,10 @@ func TestStreamEndsWithTheHandlersError(t *testing.T) {
 
 func TestStreamWithoutServer(t *testing.T) {
 	c := bustest.New(t)
-	if _, err := c.OpenStream(t.Context(), "svc", nil); !errors.Is(err, bus.ErrNoResponders) {
+	if _, err := over(c).Open(t.Context(), "svc", nil); !errors.Is(err, bus.ErrNoResponders) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.OpenStream(t.Context(), "svc", make([]byte, bus.MaxChunk+1)); !errors.Is(err, bus.ErrTooLarge) {
+	if _, err := over(c).Open(t.Context(), "svc", make([]byte, bytestream.MaxPart+1)); !errors.Is(err, bus.ErrTooLarge) {
 		t.Errorf("too large a request: %v", err)
 	}
 }
@@ -114,7 +135,7 @@ func TestStreamHandlerLearnsThatTheReaderClosed(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, err := server.Connect().OpenStream(ctx, "svc", nil)
+			r, err := over(server.Connect()).Open(ctx, "svc", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +144,7 @@ func TestStreamHandlerLearnsThatTheReaderClosed(t *testing.T) {
 				t.Fatalf("read %q, %v", buf, err)
 			}
 			leave(r, cancel)
-			if err := receive(t, ended, "the handler's end"); !errors.Is(err, bus.ErrStreamCanceled) {
+			if err := receive(t, ended, "the handler's end"); !errors.Is(err, bytestream.ErrCanceled) {
 				t.Errorf("the handler ended by %v", err)
 			}
 			if _, err := r.Read(buf); err == nil {
@@ -153,7 +174,7 @@ func TestStreamHoldsTheWriterBack(t *testing.T) {
 		}
 		return nil
 	})
-	r, err := server.Connect().OpenStream(t.Context(), "svc", nil)
+	r, err := over(server.Connect()).Open(t.Context(), "svc", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +198,7 @@ func TestStreamServerEndsItsStreams(t *testing.T) {
 		<-ctx.Done()
 		return errors.New("going away")
 	})
-	r, err := server.Connect().OpenStream(t.Context(), "svc", nil)
+	r, err := over(server.Connect()).Open(t.Context(), "svc", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +228,7 @@ func TestStreamRefusesForeignReplySubject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := c.OpenStream(t.Context(), "svc", nil)
+	r, err := over(c).Open(t.Context(), "svc", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,12 +19,12 @@ import (
 // await is WaitFor with a bounded wait and Kubernetes' errors.
 func (f *Feed) await(ctx context.Context, revision int64) error {
 	began := time.Now()
-	defer func() {
-		f.metrics.waited.WithLabelValues(f.kind.Group, f.kind.Resource).Observe(time.Since(began).Seconds())
-	}()
 	bounded, cancel := context.WithTimeout(ctx, f.cfg.Patience)
 	defer cancel()
 	err := f.WaitFor(bounded, revision)
+	if !errors.Is(err, scheme.ErrRemoved) { // The metrics of a removed kind are gone.
+		f.metrics.waited.WithLabelValues(f.kind.Group, f.kind.Resource).Observe(time.Since(began).Seconds())
+	}
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}

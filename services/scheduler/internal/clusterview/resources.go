@@ -18,10 +18,14 @@ const (
 // Resources are amounts: CPU in thousandths of a core, everything else in its own unit.
 type Resources map[corev1.ResourceName]int64
 
+// Largest is the largest amount that counts; larger ones count as this. Sums and products of scores
+// do not overflow.
+const Largest = 1 << 55
+
 // Add adds other to r.
 func (r Resources) Add(other Resources) {
 	for name, amount := range other {
-		r[name] += amount
+		r[name] = min(r[name]+amount, Largest)
 	}
 }
 
@@ -29,10 +33,14 @@ func (r Resources) Add(other Resources) {
 func resourcesOf(list corev1.ResourceList) Resources {
 	r := make(Resources, len(list))
 	for name, quantity := range list {
+		scale, unit := resource.Scale(0), int64(1)
 		if name == corev1.ResourceCPU {
-			r[name] = quantity.MilliValue()
+			scale, unit = resource.Milli, 1000
+		}
+		if quantity.CmpInt64(Largest/unit) > 0 {
+			r[name] = Largest
 		} else {
-			r[name] = quantity.Value()
+			r[name] = quantity.ScaledValue(scale)
 		}
 	}
 	return r

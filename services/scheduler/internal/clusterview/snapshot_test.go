@@ -191,6 +191,26 @@ func TestNonZeroRequests(t *testing.T) {
 	}
 }
 
+// TestHugeAmounts checks that amounts which no integer holds do not count as few.
+func TestHugeAmounts(t *testing.T) {
+	huge := pod("p", "n")
+	for _, amount := range []string{"10E", "9223372036854775807", "9223372036854776"} {
+		huge.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(amount), corev1.ResourceEphemeralStorage: resource.MustParse(amount),
+		}}}}
+		if got := clusterview.Requests(huge); got["cpu"] != clusterview.Largest {
+			t.Errorf("%s CPUs are %d", amount, got["cpu"])
+		}
+	}
+	sum := clusterview.Resources{}
+	for range 1000 {
+		sum.Add(clusterview.Resources{"cpu": clusterview.Largest})
+	}
+	if sum["cpu"] != clusterview.Largest {
+		t.Errorf("the sum is %d", sum["cpu"])
+	}
+}
+
 // TestNonZeroOfPodLevelRequests checks what counts of the requests of a pod as a whole, before and
 // after it is placed.
 func TestNonZeroOfPodLevelRequests(t *testing.T) {

@@ -20,17 +20,6 @@ func unschedulableFilter(pod *corev1.Pod) filter {
 	}
 }
 
-// nodeNameFilter matters only for pods that are placed again by hand: a pod with a node name is
-// bound already.
-func nodeNameFilter(pod *corev1.Pod) filter {
-	return func(node *clusterview.Node) *refusal {
-		if pod.Spec.NodeName == "" || pod.Spec.NodeName == node.Name {
-			return nil
-		}
-		return &refusal{filter: NodeName, reasons: []string{"node(s) didn't match the requested node name"}, final: true}
-	}
-}
-
 func taintFilter(pod *corev1.Pod) filter {
 	return func(node *clusterview.Node) *refusal {
 		if untolerated(pod, node) == nil {

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,9 +31,36 @@ func nodeAffinityFilter(pod *corev1.Pod) filter {
 	}
 }
 
-// namedNodes returns the names of the only nodes that pod's affinity allows, and whether it names
-// any: each of its terms must select nodes by name.
-func namedNodes(pod *corev1.Pod) (names []string, only bool) {
+// namedNodes are the only nodes that a pod can go to, if it names nodes.
+type namedNodes struct {
+	// by are the filters that name nodes, sorted; empty if any node is possible.
+	by    []Filter
+	names []string
+}
+
+// nodesByName returns the nodes that a pod names, or says why there can be none.
+func nodesByName(pod *corev1.Pod) (namedNodes, *refusal) {
+	names, only := namesInAffinity(pod)
+	switch {
+	case only && len(names) == 0:
+		return namedNodes{}, &refusal{filter: NodeAffinity, final: true, reasons: []string{"pod affinity terms conflict"}}
+	case pod.Spec.NodeName == "" && only:
+		return namedNodes{by: []Filter{NodeAffinity}, names: names}, nil
+	case pod.Spec.NodeName == "":
+		return namedNodes{}, nil
+	case !only:
+		return namedNodes{by: []Filter{NodeName}, names: []string{pod.Spec.NodeName}}, nil
+	}
+	both := []Filter{NodeAffinity, NodeName}
+	if !slices.Contains(names, pod.Spec.NodeName) {
+		return namedNodes{}, &refusal{filter: NodeAffinity, final: true, reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v simultaneously", both)}}
+	}
+	return namedNodes{by: both, names: []string{pod.Spec.NodeName}}, nil
+}
+
+// namesInAffinity returns the names of the only nodes that pod's affinity allows, and whether it
+// names any: each of its terms must select nodes by name.
+func namesInAffinity(pod *corev1.Pod) (names []string, only bool) {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil, false
@@ -57,15 +85,14 @@ func namedNodes(pod *corev1.Pod) (names []string, only bool) {
 	return names, only
 }
 
-// namedNodesFilter refuses nodes that pod's affinity cannot select by name. It precedes all other
-// filters: those are not asked about such nodes.
-func namedNodesFilter(pod *corev1.Pod) filter {
-	names, only := namedNodes(pod)
+// filter refuses the other nodes. It precedes all other filters: those are not asked about such
+// nodes.
+func (n namedNodes) filter() filter {
 	return func(node *clusterview.Node) *refusal {
-		if !only || slices.Contains(names, node.Name) {
+		if len(n.by) == 0 || slices.Contains(n.names, node.Name) {
 			return nil
 		}
-		return &refusal{filter: NodeAffinity, reasons: []string{"node(s) didn't satisfy plugin(s) [NodeAffinity]"}, final: true}
+		return &refusal{filter: n.by[0], reasons: []string{fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", n.by)}, final: true}
 	}
 }
 

@@ -77,12 +77,12 @@ func judge(pod *corev1.Pod, cluster Cluster) ([]*clusterview.Node, *Failure) {
 		return nil, &Failure{}
 	}
 	failure := &Failure{Pod: pod, All: len(cluster.Nodes)}
-	claims, whole := askPod(pod, cluster)
+	named, claims, whole := askPod(pod, cluster)
 	if whole != nil {
 		failure.whole = whole
 		return nil, failure
 	}
-	filters, err := filtersFor(pod, claims, cluster)
+	filters, err := filtersFor(pod, named, claims, cluster)
 	if err != nil {
 		failure.whole = &refusal{filter: Unsupported, reasons: []string{err.Error()}, final: true}
 		return nil, failure
@@ -98,15 +98,18 @@ func judge(pod *corev1.Pod, cluster Cluster) ([]*clusterview.Node, *Failure) {
 	return fit, failure
 }
 
-// askPod refuses a pod for a reason that no node can change. Otherwise it returns the pod's claims.
-func askPod(pod *corev1.Pod, cluster Cluster) (claimed, *refusal) {
+// askPod refuses a pod for a reason that no node can change. Otherwise it returns the nodes that the
+// pod names, and its claims.
+func askPod(pod *corev1.Pod, cluster Cluster) (namedNodes, claimed, *refusal) {
 	if len(pod.Spec.ResourceClaims) > 0 {
-		return claimed{}, &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
+		return namedNodes{}, claimed{}, &refusal{filter: Unsupported, final: true, reasons: []string{"spec.resourceClaims is not supported"}}
 	}
-	if names, only := namedNodes(pod); only && len(names) == 0 {
-		return claimed{}, &refusal{filter: NodeAffinity, final: true, reasons: []string{"pod affinity terms conflict"}}
+	named, whole := nodesByName(pod)
+	if whole != nil {
+		return namedNodes{}, claimed{}, whole
 	}
-	return findClaims(pod, cluster.Storage)
+	claims, whole := findClaims(pod, cluster.Storage)
+	return named, claims, whole
 }
 
 func ask(filters []filter, node *clusterview.Node) *refusal {
@@ -118,7 +121,7 @@ func ask(filters []filter, node *clusterview.Node) *refusal {
 	return nil
 }
 
-func filtersFor(pod *corev1.Pod, claims claimed, cluster Cluster) ([]filter, error) {
+func filtersFor(pod *corev1.Pod, named namedNodes, claims claimed, cluster Cluster) ([]filter, error) {
 	spread, err := spreadFilter(pod, cluster)
 	if err != nil {
 		return nil, err
@@ -128,8 +131,7 @@ func filtersFor(pod *corev1.Pod, claims claimed, cluster Cluster) ([]filter, err
 		return nil, err
 	}
 	return slices.Concat([]filter{
-		namedNodesFilter(pod), nodeNameFilter(pod), unschedulableFilter(pod), taintFilter(pod), nodeAffinityFilter(pod), portsFilter(pod),
-		resourcesFilter(pod),
+		named.filter(), unschedulableFilter(pod), taintFilter(pod), nodeAffinityFilter(pod), portsFilter(pod), resourcesFilter(pod),
 	}, claims.filters(pod, cluster), []filter{spread, between}), nil
 }
 

@@ -19,7 +19,6 @@ func RuntimeClass() *kinds.Definition {
 	return kinds.Of[*nodev1.RuntimeClass]{
 		Columns:             runtimeClassColumns(),
 		Level:               kinds.Full,
-		Default:             defaultRuntimeClass,
 		Validate:            validateRuntimeClass,
 		Update:              kinds.ChangeOf[*nodev1.RuntimeClass]{Validate: validateRuntimeClassUpdate},
 		Warnings:            runtimeClassWarnings,
@@ -40,13 +39,6 @@ func runtimeClassWarnings(c *nodev1.RuntimeClass) []string {
 		}
 	}
 	return warnings
-}
-
-// defaultRuntimeClass sets the defaults of a runtime class.
-func defaultRuntimeClass(c *nodev1.RuntimeClass) {
-	if c.Overhead != nil {
-		podtemplate.RoundUp(c.Overhead.PodFixed)
-	}
 }
 
 func runtimeClassColumns() *columns.Layout {

@@ -26,7 +26,7 @@ func validateRuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 	at := field.NewPath("scheduling")
 	errs = append(errs, metav1validation.ValidateLabels(c.Scheduling.NodeSelector, at.Child("nodeSelector"))...)
 	at = at.Child("tolerations")
-	errs = append(errs, scheduling.Tolerations(c.Scheduling.Tolerations, at.Child("tolerations"))...) // Kubernetes uses this field name.
+	errs = append(errs, scheduling.Tolerations(c.Scheduling.Tolerations, at)...)
 	type key struct {
 		key, value string
 		operator   corev1.TolerationOperator

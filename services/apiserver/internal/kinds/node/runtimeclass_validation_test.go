@@ -33,7 +33,7 @@ func TestRuntimeClass(t *testing.T) {
 		`handler: Invalid value: "A": `+badLabel,
 		`overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0`,
 		`scheduling.nodeSelector: Invalid value: "_": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
-		"scheduling.tolerations.tolerations[2].operator: Invalid value: \"Equal\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+		"scheduling.tolerations[2].operator: Invalid value: \"Equal\": operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
 		`scheduling.tolerations[1]: Duplicate value: {"key":"k","operator":"Exists"}`)
 	changed := newClass()
 	changed.Handler, changed.Labels = "kata", map[string]string{"a": "b"}

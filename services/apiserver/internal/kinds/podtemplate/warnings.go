@@ -1,6 +1,7 @@
 package podtemplate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -177,7 +178,9 @@ func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
 		for i, port := range c.Ports {
 			at := path.Child("ports").Index(i)
 			if port.HostIP != "" && port.HostPort == 0 {
-				l.add(at, "hostIP set without hostPort: %+v", port)
+				shown := port
+				shown.Protocol = cmp.Or(shown.Protocol, corev1.ProtocolTCP)
+				l.add(at, "hostIP set without hostPort: %+v", shown)
 			}
 			key := fmt.Sprintf("%d/%s", port.ContainerPort, port.Protocol)
 			for _, other := range all[key] {

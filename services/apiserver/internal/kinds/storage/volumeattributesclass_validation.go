@@ -11,11 +11,10 @@ import (
 // validateVolumeAttributesClass validates a class of volume attributes.
 func validateVolumeAttributesClass(c *storagev1.VolumeAttributesClass) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	path := field.NewPath("spec") // There is no such field, but Kubernetes uses this path.
-	errs = append(errs, provisioner(c.DriverName, path.Child("driverName"))...)
-	errs = append(errs, parameters(c.Parameters, path.Child("parameters"))...)
+	errs = append(errs, provisioner(c.DriverName, field.NewPath("driverName"))...)
+	errs = append(errs, parameters(c.Parameters, field.NewPath("parameters"))...)
 	if len(c.Parameters) == 0 {
-		errs = append(errs, field.Required(path.Child("parameters"), "must contain at least one key/value pair"))
+		errs = append(errs, field.Required(field.NewPath("parameters"), "must contain at least one key/value pair"))
 	}
 	return errs
 }

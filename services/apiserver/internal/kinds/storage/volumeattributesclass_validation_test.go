@@ -16,7 +16,7 @@ func TestVolumeAttributesClass(t *testing.T) {
 	}
 	errortest.Exactly(t, validateVolumeAttributesClass(attributes()))
 	errortest.Exactly(t, validateVolumeAttributesClass(&storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}}),
-		"spec.driverName: Required value", "spec.parameters: Required value: must contain at least one key/value pair")
+		"driverName: Required value", "parameters: Required value: must contain at least one key/value pair")
 	other := attributes()
 	other.DriverName, other.Parameters["a"] = "other.example.com", "c"
 	errortest.Exactly(t, validateVolumeAttributesClassUpdate(other, attributes()),

@@ -8,14 +8,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 )
 
 // Pod defines the kind Pod.
@@ -29,6 +32,7 @@ func Pod() *kinds.Definition {
 		Update: kinds.ChangeOf[*corev1.Pod]{
 			Prepare: func(p, old *corev1.Pod) {
 				p.Status = *old.Status.DeepCopy()
+				keepWhole(p, old)
 				if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
 					p.Generation = old.Generation + 1
 				}
@@ -71,22 +75,31 @@ func onlyEphemeral(p, old *corev1.Pod) {
 	countSpec(p, old)
 }
 
-// onlyResources drops everything from a pod update but resources and resize policies. Containers
-// are matched by name.
+// onlyResources drops everything from a pod update but resources and resize policies. If the update
+// changes which containers there are, it is left for validation to reject.
 func onlyResources(p, old *corev1.Pod) {
-	wanted := p.Spec
-	keepPod(p, old)
-	p.Spec.Resources = wanted.Resources
-	for _, list := range []struct{ to, from []corev1.Container }{{p.Spec.Containers, wanted.Containers}, {p.Spec.InitContainers, wanted.InitContainers}} {
-		for i := range list.to {
-			for _, c := range list.from {
-				if c.Name == list.to[i].Name {
-					list.to[i].Resources, list.to[i].ResizePolicy = c.Resources, c.ResizePolicy
-				}
-			}
-		}
+	if len(p.Spec.Containers) == len(old.Spec.Containers) && len(p.Spec.InitContainers) == len(old.Spec.InitContainers) {
+		wanted := p.Spec
+		keepPod(p, old)
+		p.Spec.Resources = wanted.Resources
+		p.Spec.Containers = withResources(p.Spec.Containers, wanted.Containers)
+		p.Spec.InitContainers = withResources(p.Spec.InitContainers, wanted.InitContainers)
 	}
+	keepWhole(p, old)
+	wholeResources(p)
 	countSpec(p, old)
+}
+
+// withResources returns containers with other resources and resize policies; all of the others if their
+// names differ.
+func withResources(containers, wanted []corev1.Container) []corev1.Container {
+	for i := range containers {
+		if containers[i].Name != wanted[i].Name {
+			return wanted
+		}
+		containers[i].Resources, containers[i].ResizePolicy = wanted[i].Resources, wanted[i].ResizePolicy
+	}
+	return containers
 }
 
 func keepPod(p, old *corev1.Pod) {
@@ -171,10 +184,11 @@ func qosClass(p *corev1.Pod) corev1.PodQOSClass {
 // beginPod prepares a new pod: its status says only that it is pending, and why.
 func beginPod(p *corev1.Pod) {
 	p.Generation = 1
+	wholeResources(p)
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qosClass(p)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now().Rfc3339Copy(), Reason: corev1.PodReasonSchedulingGated,
 			Message: "Scheduling is blocked due to non-empty scheduling gates",
 		}}
 	}
@@ -256,6 +270,72 @@ func appArmorNamed(annotation string) *corev1.AppArmorProfile {
 		return nil
 	}
 	return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &file}
+}
+
+// keepWhole keeps the resources of a pod as a whole if a client that does not know them drops them.
+func keepWhole(p, old *corev1.Pod) {
+	if p.Spec.Resources == nil {
+		p.Spec.Resources = old.Spec.Resources.DeepCopy()
+	}
+}
+
+// wholeResources completes the resources of a pod as a whole, if it has any, from those of its containers:
+// limits of huge pages, then requests, then limits of what every container limits.
+func wholeResources(p *corev1.Pod) {
+	whole := p.Spec.Resources
+	if whole == nil || len(whole.Requests) == 0 && len(whole.Limits) == 0 {
+		return
+	}
+	containers, options := &corev1.Pod{Spec: corev1.PodSpec{Containers: p.Spec.Containers, InitContainers: p.Spec.InitContainers}}, resourcehelper.PodResourcesOptions{}
+	limits := resourcehelper.AggregateContainerLimits(containers, options)
+	for name, limit := range limits {
+		if _, requested := whole.Requests[name]; !requested && resources.HugePages(name) {
+			missing(&whole.Limits, name, limit)
+		}
+	}
+	for name, request := range resourcehelper.AggregateContainerRequests(containers, options) {
+		if resourcehelper.IsSupportedPodLevelResource(name) && resources.Overcommits(name) {
+			missing(&whole.Requests, name, request)
+		}
+	}
+	for name, limit := range whole.Limits {
+		if resourcehelper.IsSupportedPodLevelResource(name) {
+			missing(&whole.Requests, name, limit)
+		}
+	}
+	for name, request := range whole.Requests {
+		limit, ok := limits[name]
+		if !ok || !resourcehelper.IsSupportedPodLevelResource(name) || !allLimit(&p.Spec, name) {
+			continue
+		}
+		if request.Cmp(limit) > 0 {
+			limit = request
+		}
+		missing(&whole.Limits, name, limit)
+	}
+}
+
+// missing sets an amount in a list that lacks it.
+func missing(list *corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) {
+	if _, ok := (*list)[name]; ok {
+		return
+	}
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = amount.DeepCopy()
+}
+
+// allLimit reports whether every container has a limit for a resource.
+func allLimit(spec *corev1.PodSpec, name corev1.ResourceName) bool {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if _, ok := list[i].Resources.Limits[name]; !ok {
+				return false
+			}
+		}
+	}
+	return len(spec.EphemeralContainers) == 0
 }
 
 func podCells(pod *corev1.Pod, now time.Time) []any {

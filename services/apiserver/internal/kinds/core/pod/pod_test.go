@@ -67,6 +67,53 @@ func TestAppArmorOfAnnotations(t *testing.T) {
 	}
 }
 
+func TestWholeResources(t *testing.T) {
+	list := func(cpu string) corev1.ResourceList { return corev1.ResourceList{"cpu": resource.MustParse(cpu)} }
+	container := corev1.Container{Name: "a", Resources: corev1.ResourceRequirements{Requests: list("1"), Limits: list("2")}}
+	for _, tc := range []struct {
+		name                   string
+		whole                  *corev1.ResourceRequirements
+		wantRequest, wantLimit string
+	}{
+		{"none", nil, "0", "0"},
+		{"empty", &corev1.ResourceRequirements{}, "0", "0"},
+		{"requests from the containers", &corev1.ResourceRequirements{Limits: list("5")}, "1", "5"},
+		{"limits from the containers", &corev1.ResourceRequirements{Requests: list("1")}, "1", "2"},
+		{"limits not below requests", &corev1.ResourceRequirements{Requests: list("3")}, "3", "3"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{*container.DeepCopy()}, Resources: tc.whole}}
+			beginPod(p)
+			got := p.Spec.Resources
+			if got == nil {
+				got = &corev1.ResourceRequirements{}
+			}
+			if request, limit := got.Requests.Cpu().String(), got.Limits.Cpu().String(); request != tc.wantRequest || limit != tc.wantLimit {
+				t.Errorf("got request %s and limit %s, want %s and %s", request, limit, tc.wantRequest, tc.wantLimit)
+			}
+		})
+	}
+}
+
+func TestOnlyResources(t *testing.T) {
+	list := func(cpu string) corev1.ResourceList { return corev1.ResourceList{"cpu": resource.MustParse(cpu)} }
+	old := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "a", Resources: corev1.ResourceRequirements{Requests: list("1")}}},
+		Resources:  &corev1.ResourceRequirements{Requests: list("1")},
+	}}
+	more := old.DeepCopy()
+	more.Spec.Resources, more.Spec.Containers = nil, append(more.Spec.Containers, corev1.Container{Name: "b"})
+	if onlyResources(more, old); more.Spec.Resources == nil || len(more.Spec.Containers) != 2 {
+		t.Errorf("a resize with another container became %+v, want validation to see it", more.Spec)
+	}
+	other := old.DeepCopy()
+	other.Spec.Containers[0].Image, other.Spec.Containers[0].Resources.Requests = "x", list("2")
+	onlyResources(other, old)
+	if c := other.Spec.Containers[0]; c.Image != "" || c.Resources.Requests.Cpu().String() != "2" {
+		t.Errorf("a resize changed %+v, want only resources", c)
+	}
+}
+
 func TestQOSClass(t *testing.T) {
 	list := func(cpu, memory string) corev1.ResourceList {
 		l := corev1.ResourceList{}

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,13 +20,18 @@ func validateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	meta, path := field.NewPath("metadata"), field.NewPath("status")
 	errs := podspec.AnnotationsUpdate(pod, old, meta.Child("annotations"))
 	errs = append(errs, podspec.Annotations(pod.Annotations, &pod.Spec, meta.Child("annotations"))...)
-	errs = append(errs, conditions(pod.Status.Conditions, meta.Child("conditions"))...) // Kubernetes uses this path.
+	errs = append(errs, conditions(pod.Status.Conditions, path.Child("conditions"))...)
 	if pod.Spec.NodeName != old.Spec.NodeName {
 		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
 	}
 	if name := pod.Status.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
 		errs = append(errs, values.Invalid(path.Child("nominatedNodeName"), name, apivalidation.NameIsDNSSubdomain(name, false))...)
+		if old.Spec.NodeName != "" {
+			errs = append(errs, field.Forbidden(path.Child("nominatedNodeName"), "may not be set on pods that are already bound to a node"))
+		}
 	}
+	errs = append(errs, observed(pod.Status.ObservedGeneration, path)...)
+	errs = append(errs, apivalidation.ValidateImmutableField(pod.Status.QOSClass, old.Status.QOSClass, path.Child("qosClass"))...)
 	errs = append(errs, ended(pod.Status.ContainerStatuses, old.Status.ContainerStatuses, &old.Spec, path.Child("containerStatuses"))...)
 	errs = append(errs, ended(pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses, &old.Spec, path.Child("initContainerStatuses"))...)
 	never := &corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever} // Ephemeral containers are not restarted.
@@ -44,7 +50,7 @@ func validateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 		{"ephemeralContainerStatuses", pod.Status.EphemeralContainerStatuses},
 	} {
 		for i := range list.statuses {
-			errs = append(errs, statusUser(list.statuses[i].User, system, path.Child(list.name).Index(i).Child("linux"))...)
+			errs = append(errs, statusUser(list.statuses[i].User, system, path.Child(list.name).Index(i).Child("user", "linux"))...)
 		}
 	}
 	return errs
@@ -53,9 +59,17 @@ func validateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 func conditions(list []corev1.PodCondition, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, condition := range list {
+		errs = append(errs, observed(condition.ObservedGeneration, path.Index(i))...)
 		errs = append(errs, values.QualifiedName(string(condition.Type), path.Index(i).Child("Type"))...)
 	}
 	return errs
+}
+
+func observed(generation int64, path *field.Path) field.ErrorList {
+	if generation < 0 {
+		return field.ErrorList{field.Invalid(path.Child("observedGeneration"), generation, "must be a non-negative integer")}
+	}
+	return nil
 }
 
 // ended rejects reviving a container that neither its pod's restart policy nor its own restarts.
@@ -155,7 +169,7 @@ func addresses(pod *corev1.Pod, path *field.Path) field.ErrorList {
 func dualStack(ips []string, all any, one func(int) any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range ips {
-		errs = append(errs, validation.IsValidIP(path.Index(i), ip)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
 	}
 	if len(ips) < 2 {
 		return errs
@@ -183,7 +197,10 @@ func statusUser(user *corev1.ContainerUser, system corev1.OSName, path *field.Pa
 	if system == corev1.Windows {
 		return field.ErrorList{field.Forbidden(path, "cannot be set for a windows pod")}
 	}
-	errs := podspec.UserID(&user.Linux.UID, path.Child("uid"))
+	var errs field.ErrorList
+	if id := user.Linux.UID; id < 0 || id > math.MaxUint32 { // Any that a runtime may report.
+		errs = append(errs, field.Invalid(path.Child("uid"), id, validation.InclusiveRangeError(0, math.MaxUint32)))
+	}
 	errs = append(errs, podspec.GroupID(&user.Linux.GID, path.Child("gid"))...)
 	for i := range user.Linux.SupplementalGroups {
 		errs = append(errs, podspec.GroupID(&user.Linux.SupplementalGroups[i], path.Child("supplementalGroups").Index(i))...)

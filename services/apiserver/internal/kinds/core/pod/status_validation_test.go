@@ -27,10 +27,10 @@ func TestStatus(t *testing.T) {
 			"status.resourceClaimStatuses[0].name: Invalid value: \"c\": must match the name of an entry in `spec.resourceClaims`",
 			`status.resourceClaimStatuses[0].name: Invalid value: "C"`, `status.resourceClaimStatuses[1].name: Duplicate value: "c"`,
 		}},
-		{"conditions", nil, func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "a b"}} }, []string{`metadata.conditions[0].Type: Invalid value: "a b"`}},
+		{"conditions", nil, func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "a b"}} }, []string{`status.conditions[0].Type: Invalid value: "a b"`}},
 		{"users", nil, func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{User: &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: -1, GID: -2, SupplementalGroups: []int64{-3}}}}}
-		}, []string{"status.initContainerStatuses[0].linux.uid: Invalid value: -1", "linux.gid: Invalid value: -2", "linux.supplementalGroups[0]: Invalid value: -3"}},
+		}, []string{"status.initContainerStatuses[0].user.linux.uid: Invalid value: -1", "linux.gid: Invalid value: -2", "linux.supplementalGroups[0]: Invalid value: -3"}},
 		{"back to life", func(p *corev1.Pod) {
 			p.Spec.RestartPolicy = corev1.RestartPolicyNever
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: ended}}

@@ -51,7 +51,7 @@ func TestPod(t *testing.T) {
 		{"env", func(p *corev1.Pod) {
 			first(p).Env = []corev1.EnvVar{{Name: ""}, {Name: "a=b"}, {Name: "c", Value: "x", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.color"}}}, {Name: "d", ValueFrom: &corev1.EnvVarSource{}}}
 		}, []string{
-			"env[0].name: Required value", `env[1].name: Invalid value: "a=b"`, `env[2].valueFrom.fieldRef.fieldPath: Unsupported value: "spec.color"`,
+			"env[0].name: Required value", `env[1].name: Invalid value: "a=b"`, `env[2].valueFrom.fieldRef.fieldPath: Invalid value: "spec.color": error converting fieldPath: field label not supported: spec.color`,
 			"env[2].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty", "env[3].valueFrom: Invalid value: \"\": must specify one of:",
 		}},
 		{"label env", func(p *corev1.Pod) {

@@ -33,7 +33,7 @@ func podSecurity(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
 	}
-	errs := UserID(s.RunAsUser, path.Child("runAsUser"))
+	errs := userID(s.RunAsUser, path.Child("runAsUser"))
 	errs = append(errs, GroupID(s.RunAsGroup, path.Child("runAsGroup"))...)
 	errs = append(errs, GroupID(s.FSGroup, path.Child("fsGroup"))...)
 	for i := range s.SupplementalGroups {
@@ -101,7 +101,7 @@ func security(s *corev1.SecurityContext, hostUsers bool, path *field.Path) field
 	if s == nil {
 		return nil
 	}
-	errs := UserID(s.RunAsUser, path.Child("runAsUser"))
+	errs := userID(s.RunAsUser, path.Child("runAsUser"))
 	errs = append(errs, GroupID(s.RunAsGroup, path.Child("runAsGroup"))...)
 	errs = append(errs, seccomp(s.SeccompProfile, path.Child("seccompProfile"))...)
 	errs = append(errs, appArmor(s.AppArmorProfile, path.Child("appArmorProfile"))...)
@@ -127,7 +127,7 @@ func security(s *corev1.SecurityContext, hostUsers bool, path *field.Path) field
 	return errs
 }
 
-func UserID(id *int64, path *field.Path) field.ErrorList {
+func userID(id *int64, path *field.Path) field.ErrorList {
 	if id == nil {
 		return nil
 	}

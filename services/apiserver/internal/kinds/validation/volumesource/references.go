@@ -13,7 +13,7 @@ import (
 // ResourceRef validates a reference to a container's resources; a volume must name the container.
 func ResourceRef(ref *corev1.ResourceFieldSelector, volume bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	allowed := []string{"limits.cpu", "limits.memory", "limits.ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage"}
+	allowed := []string{"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"}
 	switch {
 	case volume && ref.ContainerName == "":
 		errs = append(errs, field.Required(path.Child("containerName"), ""))
@@ -74,23 +74,36 @@ func FieldRef(ref *corev1.ObjectFieldSelector, allowed []string, path *field.Pat
 	}
 	base, key, subscripted := subscript(ref.FieldPath)
 	if !subscripted {
-		if !slices.Contains(allowed, ref.FieldPath) {
-			return field.ErrorList{field.NotSupported(path.Child("fieldPath"), ref.FieldPath, allowed)}
-		}
-		return nil
+		return plainField(ref.FieldPath, allowed, path.Child("fieldPath"))
 	}
 	switch base {
 	case "metadata.annotations":
 		key = strings.ToLower(key)
 	case "metadata.labels":
 	default:
-		return field.ErrorList{field.Invalid(path, base, "does not support subscript")}
+		return field.ErrorList{field.Invalid(path.Child("fieldPath"), ref.FieldPath,
+			"error converting fieldPath: field label does not support subscript: "+ref.FieldPath)}
 	}
 	var errs field.ErrorList
 	for _, msg := range validation.IsQualifiedName(key) {
 		errs = append(errs, field.Invalid(path, key, msg))
 	}
 	return errs
+}
+
+// plainField checks a field without a subscript. Kubernetes knows more fields than can be used.
+func plainField(name string, allowed []string, path *field.Path) field.ErrorList {
+	if name == "spec.host" { // Its name before v1.
+		name = "spec.nodeName"
+	}
+	known := slices.Concat(EnvFields(), volumeFields(), []string{"spec.restartPolicy", "spec.schedulerName", "status.phase"})
+	switch {
+	case !slices.Contains(known, name):
+		return field.ErrorList{field.Invalid(path, name, "error converting fieldPath: field label not supported: "+name)}
+	case !slices.Contains(allowed, name):
+		return field.ErrorList{field.NotSupported(path, name, allowed)}
+	}
+	return nil
 }
 
 // subscript splits "a.b['c']" into "a.b" and "c".

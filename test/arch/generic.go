@@ -25,10 +25,8 @@ const apiGroups = "k8s.io/api/"
 // particularFiles maps the files of genericRooms that import an API group anyway to the reason.
 var particularFiles = map[string]string{
 	"services/apiserver/internal/registry/bind.go":                movesToItsKind,
-	"services/apiserver/internal/registry/bootstrap.go":           movesToItsKind,
 	"services/apiserver/internal/registry/evict.go":               movesToItsKind,
 	"services/apiserver/internal/registry/managedfields/scale.go": movesToItsKind,
-	"services/apiserver/internal/registry/ranges.go":              movesToItsKind,
 	"services/apiserver/internal/registry/registry.go":            movesToItsKind,
 	"services/apiserver/internal/registry/scale.go":               movesToItsKind,
 	"services/apiserver/internal/storage/store/fence.go":          "a fence compares the holder of a Lease in the transaction of a write",

@@ -49,7 +49,6 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/registry/registrytest":         isTestSupport,
 	"services/apiserver/internal/server":                        isDoor,
 	"services/apiserver/internal/server/config":                 "most of it declares fields, whose faults the tests of the door check too",
-	"services/apiserver/internal/storage/feed":                  movesWithTheCatalog,
 	"services/apiserver/internal/storage/store/etcdtest":        isTestSupport,
 	"services/apiserver/internal/upkeep/bootstraproles":         mostlyTable,
 	"services/controllers/internal/controltest":                 isTestSupport,

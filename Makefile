@@ -92,11 +92,16 @@ pods-test: ## Churn a thousand pods, and inject every fault at every runtime cal
 simulate: ## Simulate the watch fabric under all faults, with SEEDS seeds.
 	go test -count=1 -timeout 1h ./services/apiserver/internal/test/simulation -seeds $(SEEDS)
 
+# The modules below test/upstream, each with the folder of its service that receives test data.
+UPSTREAM := apiserver=services/apiserver/internal/kinds/conformance scheduler=services/scheduler/internal/conformance
 upstream: SEEDS = 4
-upstream: ## Compare the apiserver with Kubernetes' own code, with SEEDS walks a kind from SEED on; without SEED also save test data.
+upstream: ## Compare the services with Kubernetes' own code, with SEEDS random walks from SEED on; without SEED also save test data.
 	@mkdir -p bin
-	cd test/upstream/apiserver && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream.txt \
-		$(if $(SEED),-seed $(SEED),-vectors $(CURDIR)/services/apiserver/internal/kinds/conformance/testdata)
+	@failed=; for module in $(UPSTREAM); do \
+		name=$${module%%=*} data=$(CURDIR)/$${module#*=}/testdata; echo "== $$name"; \
+		(cd test/upstream/$$name && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream-$$name.txt \
+			$(if $(SEED),-seed $(SEED),-vectors $$data)) || failed="$$failed $$name"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5

@@ -115,3 +115,50 @@ func TestV2(t *testing.T) {
 		t.Errorf("as protobuf: %d, %d bytes", res.Code, res.Body.Len())
 	}
 }
+
+// TestSubresources checks what the special subresources are described to hold, and the options of
+// their queries.
+func TestSubresources(t *testing.T) {
+	var document spec.Swagger
+	if err := json.Unmarshal(get(t, handler(t), "/openapi/v2", "application/json").Body.Bytes(), &document); err != nil {
+		t.Fatal(err)
+	}
+	const core = "/api/v1/namespaces/{namespace}/"
+	for path, c := range map[string]struct {
+		operation func(item spec.PathItem) *spec.Operation
+		holds     string // the end of the reference to its definition; empty for a text
+		option    string
+	}{
+		core + "pods/{name}/log":                                        {reading, "", "tailLines"},
+		core + "pods/{name}/status":                                     {reading, "core.v1.Pod", "pretty"},
+		core + "pods/{name}/binding":                                    {creating, "core.v1.Binding", "fieldValidation"},
+		core + "pods/{name}/eviction":                                   {creating, "policy.v1.Eviction", "dryRun"},
+		core + "serviceaccounts/{name}/token":                           {creating, "authentication.v1.TokenRequest", "dryRun"},
+		"/api/v1/namespaces/{name}/finalize":                            {updating, "core.v1.Namespace", "dryRun"},
+		"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale": {updating, "autoscaling.v1.Scale", "dryRun"},
+	} {
+		item := document.Paths.Paths[path]
+		operation := c.operation(item)
+		if operation == nil {
+			t.Errorf("%s is not described", path)
+			continue
+		}
+		schema := operation.Responses.StatusCodeResponses[http.StatusOK].Schema
+		if schema == nil || c.holds == "" && !schema.Type.Contains("string") || !strings.HasSuffix(schema.Ref.String(), c.holds) {
+			t.Errorf("%s: the response is %+v, want %s", path, schema, c.holds)
+		}
+		// What all operations of a path have in common belongs to the path.
+		if !slices.ContainsFunc(slices.Concat(item.Parameters, operation.Parameters), func(p spec.Parameter) bool {
+			if ref, ok := strings.CutPrefix(p.Ref.String(), "#/parameters/"); ok {
+				p = document.Parameters[ref]
+			}
+			return p.Name == c.option && p.In == "query"
+		}) {
+			t.Errorf("%s has no parameter %s", path, c.option)
+		}
+	}
+}
+
+func reading(item spec.PathItem) *spec.Operation  { return item.Get }
+func creating(item spec.PathItem) *spec.Operation { return item.Post }
+func updating(item spec.PathItem) *spec.Operation { return item.Put }

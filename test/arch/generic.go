@@ -24,17 +24,10 @@ const apiGroups = "k8s.io/api/"
 
 // particularFiles maps the files of genericRooms that import an API group anyway to the reason.
 var particularFiles = map[string]string{
-	"services/apiserver/internal/registry/bind.go":                movesToItsKind,
-	"services/apiserver/internal/registry/evict.go":               movesToItsKind,
-	"services/apiserver/internal/registry/managedfields/scale.go": movesToItsKind,
-	"services/apiserver/internal/registry/registry.go":            movesToItsKind,
-	"services/apiserver/internal/registry/scale.go":               movesToItsKind,
-	"services/apiserver/internal/storage/store/fence.go":          "a fence compares the holder of a Lease in the transaction of a write",
-	"services/apiserver/internal/storage/store/members.go":        "apiservers record themselves in etcd as Endpoints, as Kubernetes' do",
-	"services/apiserver/internal/storage/store/write.go":          "a written Lease is remembered for the next fence",
+	"services/apiserver/internal/storage/store/fence.go":   "a fence compares the holder of a Lease in the transaction of a write",
+	"services/apiserver/internal/storage/store/members.go": "apiservers record themselves in etcd as Endpoints, as Kubernetes' do",
+	"services/apiserver/internal/storage/store/write.go":   "a written Lease is remembered for the next fence",
 }
-
-const movesToItsKind = "moves to the package of its kind"
 
 // particular reports whether a file of a generic room imports an API group, and which.
 func particular(s source) (group string, ok bool) {

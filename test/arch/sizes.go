@@ -16,7 +16,7 @@ const (
 // with their number of lines. They may only shrink: each number follows the package down, within
 // largeSlack, and is removed once the package is below the limit.
 var largePackages = map[string]int{
-	"services/apiserver/internal/registry": 2687,
+	"services/apiserver/internal/registry": 2234,
 }
 
 // largeSlack is a percentage.

@@ -76,6 +76,8 @@ type Definition struct {
 	Held func(obj scheme.Object) bool
 	// Terminating marks an object whose deletion begins.
 	Terminating func(obj scheme.Object)
+	// Replicas is how the scale subresource reads and changes the objects; nil if there is none.
+	Replicas *Replicas
 	// DeletedWith are the kinds of which the object with the same namespace and name is deleted with
 	// an object, whoever created it.
 	DeletedWith []schema.GroupVersionKind

@@ -4,7 +4,9 @@ import (
 	"context"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
@@ -42,5 +44,22 @@ func TestOnlyServicesReserve(t *testing.T) {
 		if want := gvk == corev1.SchemeGroupVersion.WithKind("Service"); (definition.Reserve != nil) != want {
 			t.Errorf("%s reserves: %t, want %t", gvk, !want, want)
 		}
+	}
+}
+
+// TestReplicas checks that a kind has Replicas exactly if it serves a scale, and that an invalid
+// selector is an error.
+func TestReplicas(t *testing.T) {
+	table, all := scheme.New(), builtin.All(builtin.Config{})
+	for gvk, definition := range all {
+		if (definition.Replicas != nil) != table.Kind(gvk).HasSubresource("scale") {
+			t.Errorf("%s has replicas: %t", gvk, definition.Replicas != nil)
+		}
+	}
+	bad := &appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Magic"}},
+	}}}
+	if found, err := all[appsv1.SchemeGroupVersion.WithKind("ReplicaSet")].Replicas.Scale(bad); err == nil {
+		t.Errorf("an invalid selector gave %+v", found)
 	}
 }

@@ -33,6 +33,7 @@ type Of[T scheme.Object] struct {
 	Grace               func(T, *metav1.DeleteOptions) *int64
 	Held                func(T) bool
 	Terminating         func(T)
+	Replicas            *Replicas
 }
 
 // Definition returns the definition that the generic code of the apiserver uses.
@@ -45,7 +46,7 @@ func (o Of[T]) Definition() *Definition {
 		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), CreationWarnings: returning(o.CreationWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
 		Update: o.Update.untyped(), Subresources: map[string]Change{},
 		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
-		ReturnDeleted: o.ReturnDeleted,
+		ReturnDeleted: o.ReturnDeleted, Replicas: o.Replicas,
 	}
 	for name, c := range o.Subresources {
 		s.Subresources[name] = c.untyped()

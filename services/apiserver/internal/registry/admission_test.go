@@ -20,6 +20,9 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling/scale"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/eviction"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -118,11 +121,11 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			return err
 		}, []string{"mutate update pods/status p new=Pod with uid old=Pod dry", "validate update pods/status p new=Pod with uid old=Pod dry"}},
 		{"bind", func() error {
-			_, err := pods.Bind(ctx, "default", "p", &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}, metav1.CreateOptions{})
+			_, err := binding.Bind(ctx, pods, "default", "p", &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}, metav1.CreateOptions{})
 			return err
 		}, []string{"mutate create pods/binding p new=Binding", "validate create pods/binding p new=Binding"}},
 		{"evict", func() error {
-			return pods.Evict(ctx, "default", "p", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}, metav1.CreateOptions{DryRun: dry})
+			return eviction.Evict(ctx, w.Registry, "default", "p", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}}, metav1.CreateOptions{DryRun: dry})
 		}, []string{"mutate create pods/eviction p new=Eviction dry", "validate create pods/eviction p new=Eviction dry"}},
 		{"delete, dry", func() error {
 			_, _, err := pods.Delete(ctx, "default", "p", metav1.DeleteOptions{DryRun: dry})
@@ -146,7 +149,7 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			d.Spec.Template.Labels, d.Spec.Template.Spec = labels, newPod("").Spec
 			create(w, "default", d)
 			o.saw = nil
-			_, err := deployments.UpdateScale(ctx, "default", "d", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+			_, err := scale.Update(ctx, deployments, "default", "d", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 				s.Spec.Replicas = 3
 				return s, nil
 			}, registry.UpdateOptions{})

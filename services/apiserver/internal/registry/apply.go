@@ -19,7 +19,7 @@ import (
 // opts force it. check, unless nil, sees the merged object and may refuse it; after a lost race it
 // sees the next one. Apply returns what was written.
 func (r *Resource) Apply(ctx context.Context, namespace, name string, wanted *unstructured.Unstructured, check func(merged scheme.Object) error, opts UpdateOptions) (scheme.Object, error) {
-	opts.record, opts.applied = recordGiven, true
+	opts.OwnersGiven, opts.applied = true, true
 	return r.Update(ctx, namespace, name, func(current scheme.Object) (scheme.Object, error) {
 		merged, err := r.registry.owners.Apply(r.kind, opts.Subresource, current, wanted, opts.FieldManager, opts.Force)
 		if err != nil {

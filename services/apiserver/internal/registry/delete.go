@@ -210,12 +210,6 @@ func (r *Resource) checkPreconditions(current scheme.Object, p *metav1.Precondit
 	return nil
 }
 
-// preconditionFailed returns an error, in Kubernetes' words, for an object that is not the one the
-// client meant.
-func preconditionFailed(what string, wanted, is any) error {
-	return fmt.Errorf("%s: %s in precondition: %v, %s in object meta: %v", "Precondition failed", what, wanted, what, is)
-}
-
 // collectorFinalizers returns obj's finalizers as the propagation policy requires: it adds or
 // removes "orphan" and "foregroundDeletion" and keeps the others. Without a policy, the object's
 // finalizers decide, else its kind's default.

@@ -22,6 +22,9 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling/scale"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/eviction"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
@@ -125,21 +128,21 @@ func operations() map[string]operation {
 			return change(ctx, resource[*corev1.Pod](w), name, "status", func(o scheme.Object) { o.(*corev1.Pod).Status.Reason = "Fenced" })
 		}},
 		"scale": {deployment, func(ctx context.Context, w *world, name string) error {
-			_, err := resource[*appsv1.Deployment](w).UpdateScale(ctx, "default", name, func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+			_, err := scale.Update(ctx, resource[*appsv1.Deployment](w), "default", name, func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 				s.Spec.Replicas += 3
 				return s, nil
 			}, registry.UpdateOptions{})
 			return err
 		}},
 		"binding": {pod, func(ctx context.Context, w *world, name string) error {
-			_, err := resource[*corev1.Pod](w).Bind(ctx, "default", name, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
+			_, err := binding.Bind(ctx, resource[*corev1.Pod](w), "default", name, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
 			return err
 		}},
 		"evicting a pod that starts": {pod, func(ctx context.Context, w *world, name string) error {
-			return resource[*corev1.Pod](w).Evict(ctx, "default", name, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			return eviction.Evict(ctx, w.Registry, "default", name, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		}},
-		"evicting": {func(w *world, name string) { runningPod(w, name, corev1.ConditionTrue) }, func(ctx context.Context, w *world, name string) error {
-			return resource[*corev1.Pod](w).Evict(ctx, "default", name, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		"evicting": {func(w *world, name string) { registrytest.RunningPod(w, name, corev1.ConditionTrue) }, func(ctx context.Context, w *world, name string) error {
+			return eviction.Evict(ctx, w.Registry, "default", name, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		}},
 		"deleting": {pod, func(ctx context.Context, w *world, name string) error {
 			return remove(ctx, resource[*corev1.Pod](w), name)
@@ -176,7 +179,7 @@ func TestLeaseIsLostBeforeEachTransaction(t *testing.T) {
 	w := newWorld(t)
 	hooked := watched(w, th)
 	limit(w, "default", "q", amounts("pods", "1000"))
-	newBudget(w, "b", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1000, CurrentHealthy: 1000, ExpectedPods: 1000, ObservedGeneration: 1}, func(s *policyv1.PodDisruptionBudgetSpec) {
+	registrytest.CreateBudget(w, "b", policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1000, CurrentHealthy: 1000, ExpectedPods: 1000, ObservedGeneration: 1}, func(s *policyv1.PodDisruptionBudgetSpec) {
 		s.MinAvailable = &intstr.IntOrString{IntVal: 0}
 	})
 	one, two := "one", "two"

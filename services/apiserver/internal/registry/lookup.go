@@ -46,5 +46,5 @@ func (l lookup) LiveList(ctx context.Context, kind *scheme.Kind, namespace strin
 }
 
 func (l lookup) Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(scheme.Object) (scheme.Object, error)) (scheme.Object, error) {
-	return l.registry.config.Store.Update(ctx, kind, namespace, name, l.registry.recorded(kind, change))
+	return l.registry.config.Store.Update(ctx, kind, namespace, name, l.registry.Resource(kind).Recorded(change))
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling/scale"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
@@ -168,15 +170,15 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	deployments := resource[*appsv1.Deployment](w)
-	_, err := deployments.ApplyScale(t.Context(), "default", "web",
+	_, err := scale.Apply(t.Context(), deployments, "default", "web",
 		wanted(t, "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: web}\nspec: {replicas: 3}"), registry.UpdateOptions{FieldManager: "scaler"})
 	checkConflict(t, err, `Apply failed with 1 conflict: conflict with "me": .spec.replicas`, []string{`.spec.replicas: conflict with "me"`})
-	scale, err := deployments.UpdateScale(t.Context(), "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	scaled, err := scale.Update(t.Context(), deployments, "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		s.Spec.Replicas = 3
 		return s, nil
 	}, registry.UpdateOptions{FieldManager: "scaler"})
-	if err != nil || scale.Spec.Replicas != 3 || scale.ManagedFields != nil {
-		t.Fatalf("scaled to %+v: %v", scale, err)
+	if err != nil || scaled.Spec.Replicas != 3 || scaled.ManagedFields != nil {
+		t.Fatalf("scaled to %+v: %v", scaled, err)
 	}
 	const scaler = `scaler Update scale {"f:spec":{"f:replicas":{}}}`
 	got := get[*appsv1.Deployment](w, "default", "web")
@@ -192,10 +194,10 @@ func TestScaleHandsReplicasOver(t *testing.T) {
 	if err != nil || *got.Spec.Replicas != 3 || !slices.Contains(owners(got), scaler) {
 		t.Fatalf("applied without replicas: %v, %q", err, owners(got))
 	}
-	scale, err = deployments.ApplyScale(t.Context(), "default", "web",
+	scaled, err = scale.Apply(t.Context(), deployments, "default", "web",
 		wanted(t, "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: web}\nspec: {replicas: 4}"), registry.UpdateOptions{FieldManager: "hand", Force: true})
-	if err != nil || scale.Spec.Replicas != 4 {
-		t.Fatalf("applied %+v: %v", scale, err)
+	if err != nil || scaled.Spec.Replicas != 4 {
+		t.Fatalf("applied %+v: %v", scaled, err)
 	}
 	if list := owners(get[*appsv1.Deployment](w, "default", "web")); len(list) != 2 || list[0] != `hand Apply scale {"f:spec":{"f:replicas":{}}}` {
 		t.Errorf("owned by %q", list)
@@ -266,7 +268,7 @@ func TestBindingsHaveNoOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	made := createBy(w, "me", newPod("web"))
-	_, err := resource[*corev1.Pod](w).Bind(t.Context(), "default", "web",
+	_, err := binding.Bind(t.Context(), resource[*corev1.Pod](w), "default", "web",
 		&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}, metav1.CreateOptions{FieldManager: "scheduler"})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -59,51 +60,13 @@ func TestPodOfUnknownServiceAccountIsForbidden(t *testing.T) {
 	}
 }
 
-func TestBinding(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	pods := resource[*corev1.Pod](w)
-	pod := create(w, "default", newPod("web"))
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: pod.UID, Annotations: map[string]string{"a": "b"}},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
-	}
-	bound, err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("binding: %v", err)
-	}
-	got := get[*corev1.Pod](w, "default", "web")
-	if bound.GetResourceVersion() != got.ResourceVersion || got.ResourceVersion == pod.ResourceVersion {
-		t.Errorf("the binding gave version %s, the pod has %s", bound.GetResourceVersion(), got.ResourceVersion)
-	}
-	if got.Spec.NodeName != "n1" || got.Annotations["a"] != "b" || len(got.Status.Conditions) != 1 ||
-		got.Status.Conditions[0].Type != corev1.PodScheduled || got.Status.Conditions[0].Status != corev1.ConditionTrue {
-		t.Errorf("the bound pod is %+v", got)
-	}
-	_, err = pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{})
-	want := `Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"`
-	if !apierrors.IsConflict(err) || err.Error() != want {
-		t.Errorf("binding again: %v, want %s", err, want)
-	}
-	binding.UID = "other"
-	if _, err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
-		t.Errorf("binding another pod: %v", err)
-	}
-	if _, err := pods.Bind(t.Context(), "default", "gone", &corev1.Binding{Target: binding.Target}, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("binding a missing pod: %v", err)
-	}
-	if _, err := pods.Bind(t.Context(), "default", "web", &corev1.Binding{}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("binding to nothing: %v", err)
-	}
-}
-
 func TestPodDeletion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	pods := resource[*corev1.Pod](w)
 	bind := func(name string) *corev1.Pod {
 		create(w, "default", newPod(name))
-		_, err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
+		_, err := binding.Bind(t.Context(), pods, "default", name, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatalf("binding: %v", err)
 		}
@@ -230,28 +193,5 @@ func TestPodThatAnotherRemovesFirst(t *testing.T) {
 				t.Errorf("deleting it again: %v, want NotFound", err)
 			}
 		})
-	}
-}
-
-func TestDryRunBinding(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	pods, dry := resource[*corev1.Pod](w), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	pod := create(w, "default", newPod("web"))
-	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
-	if _, err := pods.Bind(t.Context(), "default", "web", binding, dry); err != nil {
-		t.Errorf("trying to bind: %v", err)
-	}
-	if now := get[*corev1.Pod](w, "default", "web"); now.ResourceVersion != pod.ResourceVersion || now.Spec.NodeName != "" {
-		t.Errorf("the pod has become %+v", now)
-	}
-	if _, err := pods.Bind(t.Context(), "default", "gone", binding, dry); !apierrors.IsNotFound(err) {
-		t.Errorf("trying to bind a missing pod: %v", err)
-	}
-	if _, err := pods.Bind(t.Context(), "default", "web", binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pods.Bind(t.Context(), "default", "web", binding, dry); !apierrors.IsConflict(err) {
-		t.Errorf("trying to bind a bound pod: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/eviction"
 )
 
 func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
@@ -45,8 +47,7 @@ func TestTheRegistryOwnsWhatItCounts(t *testing.T) {
 	updateBy(w, "kubelet", "evicted", "status", func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	})
-	pods := w.Resource(w.Table.KindOf(&corev1.Pod{}))
-	if err := pods.Evict(t.Context(), "default", "evicted", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted"}}, metav1.CreateOptions{}); err != nil {
+	if err := eviction.Evict(t.Context(), w.Registry, "default", "evicted", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	list := owners(get[*policyv1.PodDisruptionBudget](w, "default", "b"))

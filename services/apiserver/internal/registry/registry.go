@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"time"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -109,14 +108,6 @@ type Resource struct {
 	store     *store.Store
 }
 
-// WithoutAdmission returns the same operations without admission plugins, for what the apiserver
-// itself does as a part of an admitted request.
-func (r *Resource) WithoutAdmission() *Resource {
-	bare := *r
-	bare.admission = &admission.Chain{}
-	return &bare
-}
-
 // Kind returns the table's row of the kind that the resource serves.
 func (r *Resource) Kind() *scheme.Kind { return r.kind }
 
@@ -134,22 +125,22 @@ type UpdateOptions struct {
 	record record
 	// applied reports whether the change is an Apply, which creates the object if there is none.
 	applied bool
-	// admitted is the subresource that admission plugins see instead of Subresource, for parts that
+	// AdmittedAs is the subresource that admission plugins see instead of Subresource, for parts that
 	// are written as the object itself.
-	admitted string
+	AdmittedAs string
+	// OwnersGiven means that the change itself sets the owners of the fields.
+	OwnersGiven bool
 	// Created, if not nil, is set to whether the update created the object. An Apply does that, and
 	// a PUT of an unknown name for kinds that allow it.
 	Created *bool
 }
 
-// Table returns objs, which are of the kind or a scale of it, as the Table that kubectl prints.
-// listMeta may be nil.
+// Table returns objs, which are of the kind or the one object of a subresource, as the Table that
+// kubectl prints. listMeta may be nil.
 func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
 	kind := r.kind.GroupVersionKind
-	if len(objs) == 1 {
-		if scale, ok := objs[0].(*autoscalingv1.Scale); ok {
-			kind = scale.GroupVersionKind()
-		}
+	if len(objs) == 1 && !r.kind.Holds(objs[0]) {
+		kind = objs[0].GetObjectKind().GroupVersionKind()
 	}
 	return r.registry.config.Catalog.Columns(kind).Table(objs, listMeta, opts, time.Now())
 }

@@ -42,6 +42,9 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change fu
 		}
 		rules = sub
 	}
+	if opts.OwnersGiven {
+		opts.record = recordGiven
+	}
 	for {
 		u := &updating{resource: r, namespace: namespace, name: name, change: change, opts: opts, rules: rules}
 		updated, err := u.run(ctx)
@@ -134,7 +137,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	r.own(u.opts.record, u.opts.Subresource, old, obj, u.opts.FieldManager)
 	req := &admission.Request{
 		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
-		Subresource: cmp.Or(u.opts.admitted, u.opts.Subresource), Object: obj, Old: old, DryRun: u.opts.DryRun,
+		Subresource: cmp.Or(u.opts.AdmittedAs, u.opts.Subresource), Object: obj, Old: old, DryRun: u.opts.DryRun,
 	}
 	u.admitted = req
 	if err := r.mutate(ctx, req); err != nil {
@@ -187,7 +190,7 @@ func (u *updating) check(obj, old scheme.Object) error {
 				field.Invalid(field.NewPath("metadata", "uid"), uid, apivalidation.FieldImmutableErrorMsg),
 			})
 		}
-		return apierrors.NewConflict(r.kind.GroupResource(), u.name, preconditionFailed("UID", uid, old.GetUID()))
+		return apierrors.NewConflict(r.kind.GroupResource(), u.name, PreconditionFailed("UID", uid, old.GetUID()))
 	}
 	version := obj.GetResourceVersion()
 	if version == "" || version == "0" {
@@ -269,7 +272,7 @@ func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, c
 			return nil, apierrors.NewConflict(r.kind.GroupResource(), name,
 				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 		}
-		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, preconditionFailed("UID", uid, ""))
+		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, PreconditionFailed("UID", uid, ""))
 	}
 	if version := obj.GetResourceVersion(); version != "" && version != "0" {
 		return nil, apierrors.NewConflict(r.kind.GroupResource(), name, errModified)

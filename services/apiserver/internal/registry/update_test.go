@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling/scale"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -307,17 +308,17 @@ func TestDeploymentGenerationAndScale(t *testing.T) {
 		t.Errorf("status: %v, %+v", err, got)
 	}
 	resource := resource[*appsv1.Deployment](w)
-	scale, err := resource.UpdateScale(t.Context(), "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	scaled, err := scale.Update(t.Context(), resource, "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		s.Spec.Replicas = 3
 		return s, nil
 	}, registry.UpdateOptions{})
-	if err != nil || scale.Spec.Replicas != 3 || scale.Status.Replicas != 1 || scale.Status.Selector != "app=web" {
-		t.Errorf("scaled: %v, %+v", err, scale)
+	if err != nil || scaled.Spec.Replicas != 3 || scaled.Status.Replicas != 1 || scaled.Status.Selector != "app=web" {
+		t.Errorf("scaled: %v, %+v", err, scaled)
 	}
 	if got = get[*appsv1.Deployment](w, "default", "web"); got.Generation != 2 || *got.Spec.Replicas != 3 {
 		t.Errorf("after scaling: %+v", got)
 	}
-	_, err = resource.UpdateScale(t.Context(), "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	_, err = scale.Update(t.Context(), resource, "default", "web", func(s *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		s.Spec.Replicas = -1
 		return s, nil
 	}, registry.UpdateOptions{})

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/binding"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -147,7 +148,7 @@ func TestPodsOfANode(t *testing.T) {
 	create(w, "default", newPod("a"))
 	create(w, "default", newPod("b"))
 	for name, node := range map[string]string{"a": "n1", "b": "n2"} {
-		if _, err := pods.Bind(t.Context(), "default", name, &corev1.Binding{Target: corev1.ObjectReference{Name: node}}, metav1.CreateOptions{}); err != nil {
+		if _, err := binding.Bind(t.Context(), pods, "default", name, &corev1.Binding{Target: corev1.ObjectReference{Name: node}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

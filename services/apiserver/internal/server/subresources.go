@@ -26,7 +26,7 @@ func (p *plane) parts(answers *response.Answerer, accounts *authn.ServiceAccount
 	return map[rest.Part]rest.Serve{
 		{Kind: core.WithKind("Binding")}:                                                           binding.ServeNamed(p.table, p.registry),
 		{Subresource: "binding", Kind: core.WithKind("Binding")}:                                   binding.Serve,
-		{Subresource: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction")}:          eviction.Serve,
+		{Subresource: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction")}:          eviction.Serve(p.registry),
 		{Subresource: "log", Kind: core.WithKind("Pod")}:                                           p.serveLogs(answers),
 		{Subresource: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale")}:           scale.Serve,
 		{Subresource: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")}: token.Issuer{Table: p.table, Registry: p.registry, Accounts: accounts}.Serve,

@@ -22,7 +22,10 @@ func Deployment() *kinds.Definition {
 		return &d.Spec, &d.Status
 	})
 	return kinds.Of[*appsv1.Deployment]{
-		Columns:  deploymentColumns(),
+		Columns: deploymentColumns(),
+		Replicas: kinds.ReplicasOf(func(d *appsv1.Deployment) (**int32, int32, *metav1.LabelSelector) {
+			return &d.Spec.Replicas, d.Status.Replicas, d.Spec.Selector
+		}),
 		Level:    kinds.Full,
 		Default:  defaultDeployment,
 		Create:   specStatus.Begin,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -18,7 +19,10 @@ func ReplicaSet() *kinds.Definition {
 		return &rs.Spec, &rs.Status
 	})
 	return kinds.Of[*appsv1.ReplicaSet]{
-		Columns:  replicaSetColumns(),
+		Columns: replicaSetColumns(),
+		Replicas: kinds.ReplicasOf(func(rs *appsv1.ReplicaSet) (**int32, int32, *metav1.LabelSelector) {
+			return &rs.Spec.Replicas, rs.Status.Replicas, rs.Spec.Selector
+		}),
 		Level:    kinds.Full,
 		Default:  defaultReplicaSet,
 		Create:   specStatus.Begin,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -21,7 +22,10 @@ func ReplicationController() *kinds.Definition {
 		return &rc.Spec, &rc.Status
 	})
 	s := kinds.Of[controller]{
-		Columns:      replicationControllerColumns(),
+		Columns: replicationControllerColumns(),
+		Replicas: kinds.ReplicasOf(func(rc controller) (**int32, int32, *metav1.LabelSelector) {
+			return &rc.Spec.Replicas, rc.Status.Replicas, &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}
+		}),
 		Level:        kinds.Full,
 		Default:      defaultReplicationController,
 		Create:       specStatus.Begin,

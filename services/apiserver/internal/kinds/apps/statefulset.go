@@ -20,7 +20,10 @@ func StatefulSet() *kinds.Definition {
 	type set = *appsv1.StatefulSet
 	specStatus := kinds.SpecStatusOf(func(s set) (*appsv1.StatefulSetSpec, *appsv1.StatefulSetStatus) { return &s.Spec, &s.Status })
 	return kinds.Of[set]{
-		Columns:      statefulSetColumns(),
+		Columns: statefulSetColumns(),
+		Replicas: kinds.ReplicasOf(func(s set) (**int32, int32, *metav1.LabelSelector) {
+			return &s.Spec.Replicas, s.Status.Replicas, s.Spec.Selector
+		}),
 		Level:        kinds.Full,
 		Default:      defaultStatefulSet,
 		Create:       specStatus.Begin,

@@ -3,7 +3,6 @@ package managedfields
 import (
 	"fmt"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,48 +13,57 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-func scaleKind() schema.GroupVersionKind { return autoscalingv1.SchemeGroupVersion.WithKind("Scale") }
-
 // Scaled is a workload's scale during a change: the owner of a Scale's replicas also owns the
 // workload's.
 type Scaled struct {
 	owners  *Owners
 	handler *managedfields.ScaleHandler
-	scale   *autoscalingv1.Scale
+	kind    schema.GroupVersionKind
+	scale   scheme.Object
 }
 
-// Scale begins a change of a workload's scale. It does not modify the workload.
-func (o *Owners) Scale(kind *scheme.Kind, workload scheme.Object, scale *autoscalingv1.Scale) (*Scaled, error) {
-	version := kind.GroupVersion()
+// Scale begins a change of a workload's scale, which has its group, version and kind set. path is
+// where the workload has its wanted replicas. Scale does not modify the workload.
+func (o *Owners) Scale(kind *scheme.Kind, workload, scale scheme.Object, path []string) (*Scaled, error) {
+	version, replicas := kind.GroupVersion(), fieldpath.Path{}
+	for _, part := range path {
+		replicas = append(replicas, name(part))
+	}
 	handler := managedfields.NewScaleHandler(workload.GetManagedFields(), version, managedfields.ResourcePathMappings{
-		version.String(): fieldpath.Path{name("spec"), name("replicas")},
+		version.String(): replicas,
 	})
 	entries, err := handler.ToSubresource()
 	if err != nil {
 		return nil, fmt.Errorf("reading who owns the replicas of %s: %w", workload.GetName(), err)
 	}
-	scale = scale.DeepCopy()
-	scale.SetManagedFields(entries)
-	return &Scaled{owners: o, handler: handler, scale: scale}, nil
+	copied, err := copyOf(scale)
+	if err != nil {
+		return nil, err
+	}
+	copied.SetManagedFields(entries)
+	return &Scaled{owners: o, handler: handler, kind: scale.GetObjectKind().GroupVersionKind(), scale: copied}, nil
 }
 
 // Update returns the owners of the workload's fields after writer replaces its scale by wanted.
-func (s *Scaled) Update(wanted *autoscalingv1.Scale, writer string) ([]metav1.ManagedFieldsEntry, error) {
-	wanted = wanted.DeepCopy()
-	wanted.SetGroupVersionKind(scaleKind())
-	if err := s.owners.update(scaleKind(), "scale", s.scale, wanted, writer); err != nil {
+func (s *Scaled) Update(wanted scheme.Object, writer string) ([]metav1.ManagedFieldsEntry, error) {
+	wanted, err := copyOf(wanted)
+	if err != nil {
+		return nil, err
+	}
+	wanted.GetObjectKind().SetGroupVersionKind(s.kind)
+	if err := s.owners.update(s.kind, "scale", s.scale, wanted, writer); err != nil {
 		return nil, err
 	}
 	return s.parent(wanted)
 }
 
 // Apply returns the scale merged with what writer wants, and the workload's new owners.
-func (s *Scaled) Apply(wanted *unstructured.Unstructured, writer string, force bool) (*autoscalingv1.Scale, []metav1.ManagedFieldsEntry, error) {
-	applied, err := s.owners.apply(scaleKind(), "scale", s.scale, wanted, writer, force)
+func (s *Scaled) Apply(wanted *unstructured.Unstructured, writer string, force bool) (scheme.Object, []metav1.ManagedFieldsEntry, error) {
+	applied, err := s.owners.apply(s.kind, "scale", s.scale, wanted, writer, force)
 	if err != nil {
 		return nil, nil, err
 	}
-	scale, ok := applied.(*autoscalingv1.Scale)
+	scale, ok := applied.(scheme.Object)
 	if !ok {
 		return nil, nil, apierrors.NewInternalError(fmt.Errorf("applying produced a %T", applied))
 	}
@@ -63,10 +71,18 @@ func (s *Scaled) Apply(wanted *unstructured.Unstructured, writer string, force b
 	return scale, entries, err
 }
 
-func (s *Scaled) parent(scale *autoscalingv1.Scale) ([]metav1.ManagedFieldsEntry, error) {
+func (s *Scaled) parent(scale scheme.Object) ([]metav1.ManagedFieldsEntry, error) {
 	entries, err := s.handler.ToParent(scale.GetManagedFields())
 	if err != nil {
 		return nil, fmt.Errorf("handing over the replicas of %s: %w", scale.GetName(), err)
 	}
 	return entries, nil
+}
+
+func copyOf(obj scheme.Object) (scheme.Object, error) {
+	copied, ok := obj.DeepCopyObject().(scheme.Object)
+	if !ok {
+		return nil, fmt.Errorf("copying a %T: the copy has no metadata", obj)
+	}
+	return copied, nil
 }

@@ -2,6 +2,7 @@ package managedfields
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,10 +57,14 @@ func newTypes(table *scheme.Table) (*types, error) {
 
 // kindsOf returns the kinds whose fields have owners.
 func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
-	kinds := []schema.GroupVersionKind{scaleKind()}
+	var kinds []schema.GroupVersionKind
 	for _, kind := range table.Kinds() {
-		if !kind.Virtual && !kind.Custom {
-			kinds = append(kinds, kind.GroupVersionKind)
+		if kind.Virtual || kind.Custom {
+			continue
+		}
+		kinds = append(kinds, kind.GroupVersionKind)
+		if scale := kind.Subresource("scale"); scale != nil && !slices.Contains(kinds, scale.Kind) {
+			kinds = append(kinds, scale.Kind)
 		}
 	}
 	return kinds

@@ -4,8 +4,10 @@ import (
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 )
 
@@ -30,4 +32,39 @@ func Service(name string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
 		c(&s.Spec)
 	}
 	return s
+}
+
+// RunningPod creates a pod labelled app=web that runs on a node, ready or not.
+func RunningPod(w *World, name string, ready corev1.ConditionStatus) *corev1.Pod {
+	w.T.Helper()
+	pod := Pod(name)
+	pod.Labels = map[string]string{"app": "web"}
+	pod.Spec.NodeName = "n1"
+	Create(w, "default", pod)
+	return SetStatus(w, name, func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	})
+}
+
+// SetStatus changes the status of an object in the namespace default.
+func SetStatus[T scheme.Object](w *World, name string, change func(T)) T {
+	w.T.Helper()
+	updated, err := Update(w, "default", name, "status", change)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return updated
+}
+
+// CreateBudget creates a budget for the pods app=web with this status.
+func CreateBudget(w *World, name string, status policyv1.PodDisruptionBudgetStatus, change ...func(*policyv1.PodDisruptionBudgetSpec)) {
+	w.T.Helper()
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	for _, c := range change {
+		c(&budget.Spec)
+	}
+	Create(w, "default", budget)
+	SetStatus(w, name, func(b *policyv1.PodDisruptionBudget) { b.Status = status })
 }

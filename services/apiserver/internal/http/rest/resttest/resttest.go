@@ -90,7 +90,7 @@ func (w *World) handler(reg *registry.Registry) http.Handler {
 		Parts: map[rest.Part]rest.Serve{
 			{Kind: core.WithKind("Binding")}:                                                           binding.ServeNamed(w.Table, reg),
 			{Subresource: "binding", Kind: core.WithKind("Binding")}:                                   binding.Serve,
-			{Subresource: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction")}:          eviction.Serve,
+			{Subresource: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction")}:          eviction.Serve(reg),
 			{Subresource: "log", Kind: core.WithKind("Pod")}:                                           serveLog,
 			{Subresource: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale")}:           scale.Serve,
 			{Subresource: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")}: token.Issuer{Table: w.Table, Registry: reg, Accounts: tokens}.Serve,

@@ -29,7 +29,7 @@ func Serve(c *rest.Call) error {
 	workload := c.Request()
 	switch workload.Verb {
 	case "get":
-		scale, err := c.Resource().Scale(c.Context(), workload.Namespace, workload.Name)
+		scale, err := Get(c.Context(), c.Resource(), workload.Namespace, workload.Name)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func put(c *rest.Call, format response.Format) error {
 	if err := c.Read(wanted, opts.FieldValidation); err != nil {
 		return err
 	}
-	return write(c, format, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return wanted, nil },
+	return update(c, format, func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error) { return wanted, nil },
 		registry.UpdateOptions{DryRun: registry.IsDryRun(opts.DryRun), FieldManager: c.FieldManager(opts.FieldManager)})
 }
 
@@ -63,14 +63,14 @@ func patch(c *rest.Call, format response.Format) error {
 		if err != nil {
 			return err
 		}
-		scale, err := c.Resource().ApplyScale(c.Context(), c.Request().Namespace, c.Request().Name, change.Wanted(), opts)
+		scale, err := Apply(c.Context(), c.Resource(), c.Request().Namespace, c.Request().Name, change.Wanted(), opts)
 		if err != nil {
 			return err
 		}
 		c.Warn(warnings...)
 		return written(c, format, scale)
 	}
-	return write(c, format, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	return update(c, format, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		patched, found, err := change.Apply(current, newScale())
 		if err != nil {
 			return nil, err
@@ -86,8 +86,8 @@ func patch(c *rest.Call, format response.Format) error {
 	}, opts)
 }
 
-func write(c *rest.Call, format response.Format, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts registry.UpdateOptions) error {
-	scale, err := c.Resource().UpdateScale(c.Context(), c.Request().Namespace, c.Request().Name, change, opts)
+func update(c *rest.Call, format response.Format, change func(*autoscalingv1.Scale) (*autoscalingv1.Scale, error), opts registry.UpdateOptions) error {
+	scale, err := Update(c.Context(), c.Resource(), c.Request().Namespace, c.Request().Name, change, opts)
 	if err != nil {
 		return err
 	}

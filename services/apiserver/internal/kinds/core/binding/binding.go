@@ -35,7 +35,7 @@ func bind(c *rest.Call, pods *registry.Resource, name string) error {
 	if err := c.Read(binding, opts.FieldValidation); err != nil {
 		return err
 	}
-	pod, err := pods.Bind(c.Context(), c.Request().Namespace, cmp.Or(name, binding.Name), binding, opts)
+	pod, err := Bind(c.Context(), pods, c.Request().Namespace, cmp.Or(name, binding.Name), binding, opts)
 	if err != nil {
 		return err
 	}

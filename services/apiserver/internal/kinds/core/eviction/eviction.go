@@ -6,10 +6,15 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Serve serves the eviction subresource of a pod.
-func Serve(c *rest.Call) error {
+// Serve returns what serves the eviction subresource of the pods of reg.
+func Serve(reg *registry.Registry) rest.Serve {
+	return func(c *rest.Call) error { return serve(c, reg) }
+}
+
+func serve(c *rest.Call, reg *registry.Registry) error {
 	format, err := c.Negotiate()
 	if err != nil {
 		return err
@@ -28,7 +33,7 @@ func Serve(c *rest.Call) error {
 			return err
 		}
 	}
-	if err := c.Resource().Evict(c.Context(), pod.Namespace, pod.Name, eviction, opts); err != nil {
+	if err := Evict(c.Context(), reg, pod.Namespace, pod.Name, eviction, opts); err != nil {
 		return err
 	}
 	return c.Created(format, "")

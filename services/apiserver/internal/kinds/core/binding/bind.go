@@ -1,4 +1,4 @@
-package registry
+package binding
 
 import (
 	"context"
@@ -11,24 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/podcondition"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Bind assigns a pod to the node that binding names, once. A pod that has a node, is being deleted
+// Bind assigns a pod of pods to the node that binding names, once. A pod that has a node, is being deleted
 // or has scheduling gates is refused with a conflict. Bind sets the pod's condition PodScheduled,
 // copies the binding's labels and annotations, and returns the resulting pod. A dry run does
 // everything except write.
-func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) (scheme.Object, error) {
-	if err := r.checkBinding(namespace, name, binding); err != nil {
+func Bind(ctx context.Context, pods *registry.Resource, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) (scheme.Object, error) {
+	if err := checkBinding(namespace, name, binding); err != nil {
 		return nil, err
 	}
-	if err := r.Admit(ctx, namespace, name, "binding", binding, IsDryRun(opts.DryRun)); err != nil {
+	if err := pods.Admit(ctx, namespace, name, "binding", binding, registry.IsDryRun(opts.DryRun)); err != nil {
 		return nil, err
 	}
 	bind := func(current scheme.Object) (scheme.Object, error) {
 		pod, ok := current.(*corev1.Pod)
 		if !ok {
-			return nil, apierrors.NewMethodNotSupported(r.kind.GroupResource(), "bind")
+			return nil, apierrors.NewMethodNotSupported(pods.Kind().GroupResource(), "bind")
 		}
 		if err := checkBindable(pod, binding); err != nil {
 			return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), name, err)
@@ -47,44 +48,13 @@ func (r *Resource) Bind(ctx context.Context, namespace, name string, binding *co
 			}
 			maps.Copy(pod.Labels, binding.Labels)
 		}
-		setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+		podcondition.Set(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		return pod, nil
 	}
-	if IsDryRun(opts.DryRun) {
-		current, err := r.store.Get(ctx, r.stored, namespace, name)
-		if err != nil {
-			return nil, err
-		}
-		return bind(current)
-	}
-	return r.store.Update(ctx, r.stored, namespace, name, bind)
+	return pods.Amend(ctx, namespace, name, bind, registry.IsDryRun(opts.DryRun))
 }
 
-// Admit runs the admission plugins on an object that a client creates below another, such as a
-// Binding or an Eviction. The plugins change obj in place. Bind and Evict call it themselves.
-func (r *Resource) Admit(ctx context.Context, namespace, name, subresource string, obj scheme.Object, dryRun bool) error {
-	return admit(ctx, r.admission, &admission.Request{
-		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,
-		Object: obj, DryRun: dryRun,
-	})
-}
-
-// Admit runs the admission plugins on an object of a virtual kind, which is answered and not
-// stored. The plugins change obj in place.
-func (r *Registry) Admit(ctx context.Context, kind *scheme.Kind, namespace string, obj scheme.Object, dryRun bool) error {
-	return admit(ctx, r.admission, &admission.Request{
-		Verb: admission.Create, Kind: kind, Namespace: namespace, Name: obj.GetName(), Object: obj, DryRun: dryRun,
-	})
-}
-
-func admit(ctx context.Context, chain *admission.Chain, req *admission.Request) error {
-	if err := chain.Mutate(ctx, req); err != nil {
-		return err
-	}
-	return chain.Validate(ctx, req)
-}
-
-func (r *Resource) checkBinding(namespace, name string, binding *corev1.Binding) error {
+func checkBinding(namespace, name string, binding *corev1.Binding) error {
 	if binding.Namespace != "" && binding.Namespace != namespace {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
@@ -107,9 +77,9 @@ func (r *Resource) checkBinding(namespace, name string, binding *corev1.Binding)
 func checkBindable(pod *corev1.Pod, binding *corev1.Binding) error {
 	switch {
 	case binding.UID != "" && binding.UID != pod.UID:
-		return preconditionFailed("UID", binding.UID, pod.UID)
+		return registry.PreconditionFailed("UID", binding.UID, pod.UID)
 	case binding.ResourceVersion != "" && binding.ResourceVersion != pod.ResourceVersion:
-		return preconditionFailed("ResourceVersion", binding.ResourceVersion, pod.ResourceVersion)
+		return registry.PreconditionFailed("ResourceVersion", binding.ResourceVersion, pod.ResourceVersion)
 	case pod.DeletionTimestamp != nil:
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
 	case pod.Spec.NodeName != "":

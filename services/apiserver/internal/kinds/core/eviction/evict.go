@@ -1,4 +1,4 @@
-package registry
+package eviction
 
 import (
 	"context"
@@ -15,9 +15,13 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/registry/disruption"
-	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/podcondition"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/policy/disruption"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
+
+// errChanged reports that what an attempt has read has changed.
+var errChanged = errors.New("what was read has changed")
 
 // evictAttempts is how often an eviction retries with a pod that changed meanwhile; Kubernetes'
 // number.
@@ -27,10 +31,8 @@ const evictAttempts = 20
 // and charge are one transaction, so that concurrent evictions never exceed the budget. opts are
 // the request's. The rules and errors are those of Kubernetes' eviction subresource: 429 with the
 // cause DisruptionBudget if the budget does not allow it now.
-func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *policyv1.Eviction, opts metav1.CreateOptions) error {
-	if r.kind.Kind != "Pod" {
-		return apierrors.NewMethodNotSupported(r.kind.GroupResource(), "evict")
-	}
+func Evict(ctx context.Context, reg *registry.Registry, namespace, name string, eviction *policyv1.Eviction, opts metav1.CreateOptions) error {
+	pods := registry.Of[*corev1.Pod](reg)
 	if err := checkEviction(namespace, name, eviction); err != nil {
 		return err
 	}
@@ -38,11 +40,11 @@ func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *
 	if err != nil {
 		return err
 	}
-	if err := r.Admit(ctx, namespace, name, "eviction", eviction, IsDryRun(del.DryRun)); err != nil {
+	if err := pods.Admit(ctx, namespace, name, "eviction", eviction, registry.IsDryRun(del.DryRun)); err != nil {
 		return err
 	}
 	// The rest is done by the eviction itself, for which the client needs no further rights.
-	e := &evicting{pods: r.WithoutAdmission(), namespace: namespace, name: name, opts: del}
+	e := &evicting{pods: pods.WithoutAdmission(), budgets: registry.Of[*policyv1.PodDisruptionBudget](reg), namespace: namespace, name: name, opts: del}
 	e.pinned = del.Preconditions != nil && del.Preconditions.ResourceVersion != nil
 	for range evictAttempts {
 		err = e.try(ctx)
@@ -50,7 +52,7 @@ func (r *Resource) Evict(ctx context.Context, namespace, name string, eviction *
 			return err
 		}
 	}
-	return apierrors.NewConflict(r.kind.GroupResource(), name, errModified)
+	return pods.Modified(name)
 }
 
 func checkEviction(namespace, name string, eviction *policyv1.Eviction) error {
@@ -81,7 +83,7 @@ func evictionOptions(eviction *policyv1.Eviction, opts metav1.CreateOptions) (me
 
 // evicting is one eviction.
 type evicting struct {
-	pods            *Resource
+	pods, budgets   *registry.Resource
 	namespace, name string
 	opts            metav1.DeleteOptions
 	pinned          bool // to the client's resourceVersion
@@ -89,7 +91,7 @@ type evicting struct {
 
 // try is one attempt; errChanged reports that what it read has changed.
 func (e *evicting) try(ctx context.Context) error {
-	obj, err := e.pods.store.Get(ctx, e.pods.stored, e.namespace, e.name)
+	obj, err := e.pods.Get(ctx, e.namespace, e.name)
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,7 @@ func (e *evicting) try(ctx context.Context) error {
 		// A pending pod that starts at this moment may be covered by a budget.
 		return e.lost(e.delete(ctx, pod), errChanged)
 	}
-	budgets, err := e.budgets(ctx, pod)
+	budgets, err := e.covering(ctx, pod)
 	switch {
 	case err != nil:
 		return err
@@ -136,14 +138,14 @@ func (e *evicting) lost(err, instead error) error {
 	return err
 }
 
-// budgets returns the budgets in etcd that cover the pod.
-func (e *evicting) budgets(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
-	page, err := e.pods.store.List(ctx, e.budgetKind(), store.ListOptions{Namespace: e.namespace})
+// covering returns the budgets that cover the pod now.
+func (e *evicting) covering(ctx context.Context, pod *corev1.Pod) ([]*policyv1.PodDisruptionBudget, error) {
+	listing, err := e.budgets.Read(ctx, e.namespace, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	var budgets []*policyv1.PodDisruptionBudget
-	for _, obj := range page.Objects {
+	for _, obj := range listing.Objects() {
 		if budget, ok := obj.(*policyv1.PodDisruptionBudget); ok {
 			budgets = append(budgets, budget)
 		}
@@ -151,17 +153,12 @@ func (e *evicting) budgets(ctx context.Context, pod *corev1.Pod) ([]*policyv1.Po
 	return disruption.Of(pod, budgets), nil
 }
 
-func (e *evicting) budgetKind() *scheme.Kind {
-	return scheme.For[*policyv1.PodDisruptionBudget](e.pods.registry.table)
-}
-
 // charge takes one disruption from the budget as it is in etcd at that moment.
 func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudget) error {
-	if IsDryRun(e.opts.DryRun) {
+	if registry.IsDryRun(e.opts.DryRun) {
 		return disruption.Charge(seen.DeepCopy(), e.name, time.Now())
 	}
-	kind := e.budgetKind()
-	_, err := e.pods.store.Update(ctx, kind, e.namespace, seen.Name, e.pods.registry.recorded(kind, func(current scheme.Object) (scheme.Object, error) {
+	charge := e.budgets.Recorded(func(current scheme.Object) (scheme.Object, error) {
 		budget, ok := current.(*policyv1.PodDisruptionBudget)
 		if !ok {
 			return nil, apierrors.NewInternalError(fmt.Errorf("charging a disruption budget: the store returned a %T", current))
@@ -170,7 +167,8 @@ func (e *evicting) charge(ctx context.Context, seen *policyv1.PodDisruptionBudge
 			return nil, errChanged
 		}
 		return budget, disruption.Charge(budget, e.name, time.Now())
-	}))
+	})
+	_, err := e.budgets.Amend(ctx, e.namespace, seen.Name, charge, false)
 	if apierrors.IsNotFound(err) {
 		return errChanged // The budget is gone; a 404 would tell the client that the pod is.
 	}
@@ -208,7 +206,7 @@ func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
 	if as != nil && !e.pinned {
 		pin(as.ResourceVersion)
 	}
-	if !IsDryRun(opts.DryRun) {
+	if !registry.IsDryRun(opts.DryRun) {
 		told, err := e.markEvicted(ctx, opts)
 		if err != nil {
 			return err
@@ -224,7 +222,7 @@ func (e *evicting) delete(ctx context.Context, as *corev1.Pod) error {
 // markEvicted sets the pod's condition DisruptionTarget.
 func (e *evicting) markEvicted(ctx context.Context, opts metav1.DeleteOptions) (scheme.Object, error) {
 	pinned := &evicting{opts: opts}
-	return e.pods.store.Update(ctx, e.pods.stored, e.namespace, e.name, func(current scheme.Object) (scheme.Object, error) {
+	return e.pods.Amend(ctx, e.namespace, e.name, func(current scheme.Object) (scheme.Object, error) {
 		pod, ok := current.(*corev1.Pod)
 		if !ok {
 			return nil, apierrors.NewInternalError(fmt.Errorf("evicting a pod: the store returned a %T", current))
@@ -232,25 +230,9 @@ func (e *evicting) markEvicted(ctx context.Context, opts metav1.DeleteOptions) (
 		if err := pinned.checkPreconditions(pod); err != nil {
 			return nil, err
 		}
-		setCondition(pod, corev1.PodCondition{
+		podcondition.Set(pod, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
 		})
 		return pod, nil
-	})
-}
-
-// setCondition sets a condition of a pod, with the current time unless its status is unchanged.
-func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {
-	condition.LastTransitionTime = metav1.Now().Rfc3339Copy()
-	condition.ObservedGeneration = pod.Generation
-	for i := range pod.Status.Conditions {
-		if old := &pod.Status.Conditions[i]; old.Type == condition.Type {
-			if old.Status == condition.Status {
-				condition.LastTransitionTime = old.LastTransitionTime
-			}
-			*old = condition
-			return
-		}
-	}
-	pod.Status.Conditions = append(pod.Status.Conditions, condition)
+	}, false)
 }

@@ -1,4 +1,4 @@
-package registry_test
+package eviction_test
 
 import (
 	"errors"
@@ -17,53 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/eviction"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
-// runningPod creates a pod labelled app=web that runs on a node, ready or not.
-func runningPod(w *world, name string, ready corev1.ConditionStatus) *corev1.Pod {
-	w.T.Helper()
-	pod := newPod(name)
-	pod.Labels = map[string]string{"app": "web"}
-	pod.Spec.NodeName = "n1"
-	create(w, "default", pod)
-	return setStatus(w, name, func(pod *corev1.Pod) {
-		pod.Status.Phase = corev1.PodRunning
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
-	})
-}
-
-// setStatus changes the status of an object in the namespace default.
-func setStatus[T scheme.Object](w *world, name string, change func(T)) T {
-	w.T.Helper()
-	updated, err := update(w, "default", name, "status", change)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return updated
-}
-
-// newBudget creates a budget for the pods app=web with this status.
-func newBudget(w *world, name string, status policyv1.PodDisruptionBudgetStatus, change ...func(*policyv1.PodDisruptionBudgetSpec)) {
-	w.T.Helper()
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	budget.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	for _, c := range change {
-		c(&budget.Spec)
-	}
-	create(w, "default", budget)
-	setStatus(w, name, func(b *policyv1.PodDisruptionBudget) { b.Status = status })
-}
-
-func evict(w *world, name string, opts *metav1.DeleteOptions) error {
-	return resource[*corev1.Pod](w).Evict(w.T.Context(), "default", name,
+func evict(w *registrytest.World, name string, opts *metav1.DeleteOptions) error {
+	return eviction.Evict(w.T.Context(), w.Registry, "default", name,
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name}, DeleteOptions: opts}, metav1.CreateOptions{})
 }
 
 // TestEviction covers the table of Kubernetes' rules.
-func TestEviction(t *testing.T) {
+func TestEvict(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := registrytest.New(t)
 	always := func(s *policyv1.PodDisruptionBudgetSpec) {
 		policy := policyv1.AlwaysAllow
 		s.UnhealthyPodEvictionPolicy = &policy
@@ -130,17 +97,17 @@ func TestEviction(t *testing.T) {
 			if tc.unready {
 				ready = corev1.ConditionFalse
 			}
-			runningPod(w, "p", ready)
-			pods, budgets := resource[*corev1.Pod](w), resource[*policyv1.PodDisruptionBudget](w)
+			registrytest.RunningPod(w, "p", ready)
+			pods, budgets := registrytest.Of[*corev1.Pod](w), registrytest.Of[*policyv1.PodDisruptionBudget](w)
 			if tc.change != nil {
-				setStatus(w, "p", tc.change)
+				registrytest.SetStatus(w, "p", tc.change)
 			}
 			if tc.status != nil {
 				change := []func(*policyv1.PodDisruptionBudgetSpec){}
 				if tc.spec != nil {
 					change = append(change, tc.spec)
 				}
-				newBudget(w, "b", *tc.status, change...)
+				registrytest.CreateBudget(w, "b", *tc.status, change...)
 			}
 			defer func() {
 				none := int64(0)
@@ -198,15 +165,15 @@ func TestEviction(t *testing.T) {
 
 func TestEvictionRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	pod := runningPod(w, "p", corev1.ConditionTrue)
-	newBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: 3})
-	pods := resource[*corev1.Pod](w)
+	w := registrytest.New(t)
+	pod := registrytest.RunningPod(w, "p", corev1.ConditionTrue)
+	registrytest.CreateBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: 3})
+	pods := registrytest.Of[*corev1.Pod](w)
 
 	if err := evict(w, "gone", nil); !apierrors.IsNotFound(err) {
 		t.Errorf("a pod that is not there: %v", err)
 	}
-	err := pods.Evict(t.Context(), "default", "p", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "q"}}, metav1.CreateOptions{})
+	err := eviction.Evict(t.Context(), w.Registry, "default", "p", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "q"}}, metav1.CreateOptions{})
 	if !apierrors.IsBadRequest(err) || err.Error() != "name in URL does not match name in Eviction object" {
 		t.Errorf("another name: %v", err)
 	}
@@ -220,14 +187,14 @@ func TestEvictionRequests(t *testing.T) {
 		t.Errorf("a dry run: %v", err)
 	}
 	// None of these requests has changed anything.
-	got, err := resource[*policyv1.PodDisruptionBudget](w).Get(t.Context(), "default", "b")
+	got, err := registrytest.Of[*policyv1.PodDisruptionBudget](w).Get(t.Context(), "default", "b")
 	if err != nil || got.(*policyv1.PodDisruptionBudget).Status.DisruptionsAllowed != 3 {
 		t.Errorf("the budget is %+v, %v", got, err)
 	}
 	if now, err := pods.Get(t.Context(), "default", "p"); err != nil || now.GetResourceVersion() != pod.ResourceVersion {
 		t.Errorf("the pod is %+v, %v", now, err)
 	}
-	newBudget(w, "another", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: 3})
+	registrytest.CreateBudget(w, "another", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: 3})
 	err = evict(w, "p", nil)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusInternalServerError ||
@@ -235,7 +202,7 @@ func TestEvictionRequests(t *testing.T) {
 		t.Errorf("two budgets: %v", err)
 	}
 	right := &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
-	if _, _, err := resource[*policyv1.PodDisruptionBudget](w).Delete(t.Context(), "default", "another", metav1.DeleteOptions{}); err != nil {
+	if _, _, err := registrytest.Of[*policyv1.PodDisruptionBudget](w).Delete(t.Context(), "default", "another", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := evict(w, "p", &metav1.DeleteOptions{Preconditions: right}); err != nil {
@@ -247,7 +214,7 @@ func TestEvictionRequests(t *testing.T) {
 	if err := evict(w, "p", nil); err != nil {
 		t.Errorf("a pod that is being deleted: %v", err)
 	}
-	if b := get[*policyv1.PodDisruptionBudget](w, "default", "b"); b.Status.DisruptionsAllowed != 2 {
+	if b := registrytest.Get[*policyv1.PodDisruptionBudget](w, "default", "b"); b.Status.DisruptionsAllowed != 2 {
 		t.Errorf("two evictions of one pod leave %+v", b.Status)
 	}
 }
@@ -256,12 +223,12 @@ func TestEvictionRequests(t *testing.T) {
 // budget.
 func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := registrytest.New(t)
 	const pods, allowed = 40, 7
 	for i := range pods {
-		runningPod(w, fmt.Sprintf("p%d", i), corev1.ConditionTrue)
+		registrytest.RunningPod(w, fmt.Sprintf("p%d", i), corev1.ConditionTrue)
 	}
-	newBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: allowed, CurrentHealthy: pods, DesiredHealthy: pods - allowed})
+	registrytest.CreateBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: allowed, CurrentHealthy: pods, DesiredHealthy: pods - allowed})
 	var evicted, refused atomic.Int32
 	var group sync.WaitGroup
 	for i := range pods {
@@ -278,7 +245,7 @@ func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 	}
 	for i := range 20 {
 		group.Go(func() {
-			_, err := resource[*policyv1.PodDisruptionBudget](w).Update(t.Context(), "default", "b", func(current scheme.Object) (scheme.Object, error) {
+			_, err := registrytest.Of[*policyv1.PodDisruptionBudget](w).Update(t.Context(), "default", "b", func(current scheme.Object) (scheme.Object, error) {
 				b := current.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 				metav1.SetMetaDataAnnotation(&b.ObjectMeta, fmt.Sprintf("a%d", i), "x")
 				return b, nil
@@ -292,7 +259,7 @@ func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 	if evicted.Load() != allowed || refused.Load() != pods-allowed {
 		t.Errorf("%d evicted and %d refused of %d pods; the budget allows %d", evicted.Load(), refused.Load(), pods, allowed)
 	}
-	obj, err := resource[*policyv1.PodDisruptionBudget](w).Get(t.Context(), "default", "b")
+	obj, err := registrytest.Of[*policyv1.PodDisruptionBudget](w).Get(t.Context(), "default", "b")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,9 +273,9 @@ func TestConcurrentEvictionsKeepTheBudget(t *testing.T) {
 // attempt that finds it changed is answered with a retry.
 func TestConcurrentEvictionOfUnreadyPods(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	runningPod(w, "p", corev1.ConditionFalse)
-	newBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 3, DesiredHealthy: 3})
+	w := registrytest.New(t)
+	registrytest.RunningPod(w, "p", corev1.ConditionFalse)
+	registrytest.CreateBudget(w, "b", policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, CurrentHealthy: 3, DesiredHealthy: 3})
 	var group sync.WaitGroup
 	for range 10 {
 		group.Go(func() {
@@ -318,7 +285,7 @@ func TestConcurrentEvictionOfUnreadyPods(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if obj, err := resource[*corev1.Pod](w).Get(t.Context(), "default", "p"); err != nil || obj.GetDeletionTimestamp() == nil {
+	if obj, err := registrytest.Of[*corev1.Pod](w).Get(t.Context(), "default", "p"); err != nil || obj.GetDeletionTimestamp() == nil {
 		t.Errorf("the pod is %v, %v", obj, err)
 	}
 }

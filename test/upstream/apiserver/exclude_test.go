@@ -1,15 +1,23 @@
 package upstream
 
-import "strings"
+import (
+	"reflect"
 
-// later are the fields that later issues bring. Each issue removes its own.
-var later []string
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
 
-func skipped(path string) bool {
-	for _, prefix := range later {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
+// later returns the types that nothing changes yet, because later issues bring their rules. Each issue
+// removes its own.
+func later() []reflect.Type {
+	return []reflect.Type{
+		// Extension: expressions of policies and webhooks are compiled.
+		reflect.TypeFor[admissionregistrationv1.MatchCondition](),
+		reflect.TypeFor[admissionregistrationv1.Validation](),
+		reflect.TypeFor[admissionregistrationv1.Variable](),
+		reflect.TypeFor[admissionregistrationv1.Mutation](),
+		reflect.TypeFor[admissionregistrationv1.AuditAnnotation](),
+		// Devices: expressions that select them are compiled.
+		reflect.TypeFor[resourcev1.DeviceSelector](),
 	}
-	return false
 }

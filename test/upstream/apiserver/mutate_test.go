@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -64,8 +65,8 @@ func collectFields(v reflect.Value, path string, found *[]site) {
 
 var metaType = reflect.TypeFor[metav1.ObjectMeta]()
 
-// excluded reports whether nothing changes a field: the type of an object, and the metadata that
-// the registry itself sets or compares with the URL.
+// excluded reports whether nothing changes a field: the type of an object, the metadata that the
+// registry itself sets or compares with the URL, and what later issues bring.
 func excluded(parent reflect.Type, f reflect.StructField) bool {
 	if parent == metaType {
 		switch f.Name {
@@ -74,7 +75,11 @@ func excluded(parent reflect.Type, f reflect.StructField) bool {
 		}
 		return true
 	}
-	return f.Type == reflect.TypeFor[metav1.TypeMeta]()
+	of := f.Type
+	for of.Kind() == reflect.Slice || of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	return of == reflect.TypeFor[metav1.TypeMeta]() || slices.Contains(later(), of)
 }
 
 // Mutate changes one random place of an object. Creation may change the name as well.
@@ -84,9 +89,6 @@ func (g *Values) Mutate(obj any, renames bool) {
 		s := all[g.random.IntN(len(all))]
 		metadata := s.path == "metadata" || strings.HasPrefix(s.path, "metadata.")
 		if metadata && g.random.IntN(4) > 0 || !renames && (s.path == "metadata.name" || s.path == "metadata") {
-			continue
-		}
-		if skipped(s.path) {
 			continue
 		}
 		g.change(s)
@@ -160,7 +162,7 @@ func (g *Values) changeMap(v reflect.Value, name string) {
 func Boundaries(obj any, renames bool) []func(obj any) {
 	var found []func(any)
 	for i, s := range sites(obj) {
-		if !renames && (s.path == "metadata.name" || s.path == "metadata") || skipped(s.path) {
+		if !renames && (s.path == "metadata.name" || s.path == "metadata") {
 			continue
 		}
 		for _, set := range limits(s.value) {

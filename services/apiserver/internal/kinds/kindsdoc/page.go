@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/differences"
 )
 
 const intro = `<!-- Written by make generate: change the table of kinds, the catalog or the columns instead. -->
@@ -27,7 +29,7 @@ This page lists every kind that the apiserver serves, in the order of ` + "`libs
 - **Columns** are what ` + "`kubectl get`" + ` prints; those after the semicolon are added by ` + "`-o wide`" + `.
 - **Key** is relative to etcd's prefix.
 
-The [last table](#not-acted-on) lists what is stored but has no effect.
+[Another table](#not-acted-on) lists what is stored but has no effect, and the [last](#differences) what differs.
 
 `
 
@@ -61,6 +63,23 @@ func write(page *bytes.Buffer, catalog *kinds.Catalog) {
 		}, " | "))
 	}
 	writeIgnored(page, catalog)
+	writeDifferences(page)
+}
+
+const differencesIntro = `
+## Differences
+
+In these points the apiserver's rules differ from Kubernetes' and stay so, because no user is hurt.
+
+| kinds | what differs | why no user is hurt |
+|---|---|---|
+`
+
+func writeDifferences(page *bytes.Buffer) {
+	page.WriteString(differencesIntro)
+	for _, d := range differences.All() {
+		fmt.Fprintf(page, "| %s | %s | %s |\n", cmp.Or(strings.Join(d.Kinds, ", "), "all"), d.Text, d.Why)
+	}
 }
 
 const ignoredIntro = `

@@ -28,6 +28,7 @@ func TestPage(t *testing.T) {
 		"\n| NetworkPolicy | no traffic is refused by it | network plugin |\n",
 		"\n| pods/resize | the limits of running containers stay as they are; make the pod anew | kubelet |\n",
 		"\n| Pod `spec.volumes[].emptyDir.sizeLimit` | ",
+		"\n| all | an invalid generateName beside a name",
 		"\n| TokenReview | tokenreviews |  | cluster | create |  | answered |  |  |\n",
 	} {
 		if !strings.Contains(text, line) {

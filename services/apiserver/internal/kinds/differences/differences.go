@@ -1,0 +1,31 @@
+// Package differences lists in what the apiserver's rules for kinds differ from Kubernetes' and stay so,
+// because no user is hurt.
+package differences
+
+import "slices"
+
+// Difference is one point in which kinds differ.
+type Difference struct {
+	// What is the aspect and the field, as the comparison with Kubernetes names them.
+	What string
+	// Kinds are the kinds, as "apps/v1 Deployment"; all kinds if empty.
+	Kinds []string
+	// Text says what differs, and Why why no user is hurt.
+	Text, Why string
+}
+
+// All returns all differences. A test in this package shows for each that no user is hurt.
+func All() []Difference {
+	return []Difference{{
+		What: "error metadata.generateName",
+		Text: "an invalid generateName beside a name is rejected or accepted where Kubernetes does the opposite",
+		Why:  "nothing reads the prefix once there is a name, and an unchanged one is always accepted",
+	}}
+}
+
+// Known reports whether a difference is listed for a kind.
+func Known(kind, what string) bool {
+	return slices.ContainsFunc(All(), func(d Difference) bool {
+		return d.What == what && (len(d.Kinds) == 0 || slices.Contains(d.Kinds, kind))
+	})
+}

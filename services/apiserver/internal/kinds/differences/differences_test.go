@@ -1,0 +1,68 @@
+package differences_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/conformance"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/differences"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+)
+
+// TestNobodyIsHurt has a case for each difference.
+func TestNobodyIsHurt(t *testing.T) {
+	shown := map[string]func(*testing.T){
+		"error metadata.generateName": unchangedPrefixIsAccepted,
+	}
+	for _, d := range differences.All() {
+		show := shown[d.What]
+		if show == nil || d.Text == "" || d.Why == "" {
+			t.Errorf("nothing shows that %q hurts nobody", d.What)
+			continue
+		}
+		t.Run(d.What, show)
+	}
+	if differences.Known("v1 Pod", "error spec.nodeName") || !differences.Known("v1 Pod", "error metadata.generateName") {
+		t.Error("the list does not find what it holds")
+	}
+}
+
+// unchangedPrefixIsAccepted updates an object of every kind that has a valid prefix.
+func unchangedPrefixIsAccepted(t *testing.T) {
+	table := scheme.New()
+	set, err := samples.New(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := conformance.New(table)
+	for _, kind := range table.Kinds() {
+		if kind.Virtual || kind.Kind == "APIService" || kind.Kind == "IPAddress" { // What they are about names them.
+			continue
+		}
+		obj := set.Of(kind)
+		obj.SetGenerateName("sample-")
+		data, err := json.Marshal(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := conformance.Case{Kind: kind.GroupVersionKind, Op: conformance.OpCreate, Object: data}
+		created, err := rules.Answer(c)
+		if err != nil || len(created.Errors) > 0 {
+			t.Errorf("creating a %s: %v %v", kind.Kind, created.Errors, err)
+			continue
+		}
+		stored := kind.New()
+		if err := json.Unmarshal(created.Stored, stored); err != nil {
+			t.Fatal(err)
+		}
+		stored.SetResourceVersion("7")
+		if c.Old, err = json.Marshal(stored); err != nil {
+			t.Fatal(err)
+		}
+		c.Op, c.Object = conformance.OpUpdate, c.Old
+		if updated, err := rules.Answer(c); err != nil || len(updated.Errors) > 0 {
+			t.Errorf("updating a %s: %v %v", kind.Kind, updated.Errors, err)
+		}
+	}
+}

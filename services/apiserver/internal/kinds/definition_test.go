@@ -52,7 +52,7 @@ func TestOnlyServicesReserve(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	table, all := scheme.New(), builtin.All(builtin.Config{})
 	for gvk, definition := range all {
-		if (definition.Replicas != nil) != table.Kind(gvk).HasSubresource("scale") {
+		if kind := table.Kind(gvk); (definition.Replicas != nil) != (kind != nil && kind.HasSubresource("scale")) {
 			t.Errorf("%s has replicas: %t", gvk, definition.Replicas != nil)
 		}
 	}

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,10 +41,7 @@ func Pod() *kinds.Definition {
 			Prepare: func(p, old *corev1.Pod) {
 				p.Spec = *old.Spec.DeepCopy()
 				p.DeletionTimestamp, p.OwnerReferences = nil, old.OwnerReferences
-				p.Status.QOSClass = old.Status.QOSClass
-				if p.Status.QOSClass == "" {
-					p.Status.QOSClass = qosClass(p)
-				}
+				p.Status.QOSClass = cmp.Or(p.Status.QOSClass, old.Status.QOSClass, qosClass(p))
 			},
 			Validate: validateStatusUpdate,
 		}, "ephemeralcontainers": {Prepare: onlyEphemeral, Validate: podspec.ValidateEphemeralContainers}, "resize": {

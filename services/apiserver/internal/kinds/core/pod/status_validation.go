@@ -31,7 +31,9 @@ func validateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 		}
 	}
 	errs = append(errs, observed(pod.Status.ObservedGeneration, path)...)
-	errs = append(errs, apivalidation.ValidateImmutableField(pod.Status.QOSClass, old.Status.QOSClass, path.Child("qosClass"))...)
+	if old.Status.QOSClass != "" { // Creation sets it.
+		errs = append(errs, apivalidation.ValidateImmutableField(pod.Status.QOSClass, old.Status.QOSClass, path.Child("qosClass"))...)
+	}
 	errs = append(errs, ended(pod.Status.ContainerStatuses, old.Status.ContainerStatuses, &old.Spec, path.Child("containerStatuses"))...)
 	errs = append(errs, ended(pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses, &old.Spec, path.Child("initContainerStatuses"))...)
 	never := &corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever} // Ephemeral containers are not restarted.

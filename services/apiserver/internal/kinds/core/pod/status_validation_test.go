@@ -28,6 +28,10 @@ func TestStatus(t *testing.T) {
 			`status.resourceClaimStatuses[0].name: Invalid value: "C"`, `status.resourceClaimStatuses[1].name: Duplicate value: "c"`,
 		}},
 		{"conditions", nil, func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "a b"}} }, []string{`status.conditions[0].Type: Invalid value: "a b"`}},
+		{"another class", func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSGuaranteed }, []string{
+			`status.qosClass: Invalid value: "Guaranteed": field is immutable`,
+		}},
+		{"a first class", nil, func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, nil},
 		{"users", nil, func(p *corev1.Pod) {
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{User: &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{UID: -1, GID: -2, SupplementalGroups: []int64{-3}}}}}
 		}, []string{"status.initContainerStatuses[0].user.linux.uid: Invalid value: -1", "linux.gid: Invalid value: -2", "linux.supplementalGroups[0]: Invalid value: -3"}},

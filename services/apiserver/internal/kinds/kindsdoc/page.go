@@ -63,7 +63,10 @@ func write(page *bytes.Buffer, catalog *kinds.Catalog) {
 		}, " | "))
 	}
 	writeIgnored(page, catalog)
-	writeDifferences(page)
+	page.WriteString(differencesIntro)
+	for _, d := range differences.All() {
+		fmt.Fprintf(page, "| %s | %s | %s |\n", cmp.Or(strings.Join(d.Kinds, ", "), "all"), d.Text, d.Why)
+	}
 }
 
 const differencesIntro = `
@@ -74,13 +77,6 @@ In these points the apiserver's rules differ from Kubernetes' and stay so, becau
 | kinds | what differs | why no user is hurt |
 |---|---|---|
 `
-
-func writeDifferences(page *bytes.Buffer) {
-	page.WriteString(differencesIntro)
-	for _, d := range differences.All() {
-		fmt.Fprintf(page, "| %s | %s | %s |\n", cmp.Or(strings.Join(d.Kinds, ", "), "all"), d.Text, d.Why)
-	}
-}
 
 const ignoredIntro = `
 ## Not acted on

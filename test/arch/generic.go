@@ -11,8 +11,10 @@ import (
 var genericRooms = []string{
 	"services/apiserver/internal/http/rest",
 	"services/apiserver/internal/registry",
+	"services/apiserver/internal/registry/deletion",
 	"services/apiserver/internal/registry/listing",
 	"services/apiserver/internal/registry/managedfields",
+	"services/apiserver/internal/registry/ownerreferences",
 	"services/apiserver/internal/storage/feed",
 	"services/apiserver/internal/storage/store",
 	"services/apiserver/internal/fabric/publish",

@@ -10,10 +10,14 @@ import (
 )
 
 func TestSizesOfPackages(t *testing.T) {
-	const large = "services/apiserver/internal/registry"
-	was := arch.LargePackages()[large]
-	if was <= arch.MaxPackageLines {
-		t.Fatalf("%s had %d lines", large, was)
+	large, was := "", arch.MaxPackageLines
+	for dir, lines := range arch.LargePackages() {
+		if lines > was {
+			large, was = dir, lines
+		}
+	}
+	if large == "" {
+		t.Fatal("no package is too large: largePackages and its part of this test can go")
 	}
 	for _, tt := range []struct {
 		dir   string

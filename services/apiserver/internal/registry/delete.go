@@ -3,9 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,13 +13,10 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/deletion"
 )
 
-var (
-	errChanged   = errors.New("the object changed since it was read")
-	errDeleteNow = errors.New("nothing holds back the deletion")
-	errPending   = errors.New("the object is being deleted already")
-)
+var errChanged = errors.New("the object changed since it was read")
 
 // Delete deletes an object: at once or, if it has finalizers or is deleted gracefully, by marking
 // it with a deletionTimestamp. It returns the object's last state and whether the object is gone.
@@ -70,7 +64,7 @@ func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts m
 	final := false
 	marked, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
 		seen = current
-		obj, last, err := r.mark(current, opts)
+		obj, last, err := deletion.Mark(r.strategy, current, opts)
 		final = last
 		if admitErr := r.admitDelete(ctx, req, current, err); admitErr != nil {
 			return nil, admitErr
@@ -78,9 +72,9 @@ func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts m
 		return obj, err
 	})
 	switch {
-	case errors.Is(err, errPending):
+	case errors.Is(err, deletion.ErrPending):
 		return seen, false, nil
-	case errors.Is(err, errDeleteNow):
+	case errors.Is(err, deletion.ErrNow):
 	case err != nil:
 		return nil, false, err
 	case !final:
@@ -98,143 +92,11 @@ func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts m
 // admitDelete shows the plugins the object to be deleted, unless marking it failed with err or
 // found that there is nothing to do.
 func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, current scheme.Object, err error) error {
-	if err != nil && !errors.Is(err, errDeleteNow) {
+	if err != nil && !errors.Is(err, deletion.ErrNow) {
 		return nil
 	}
 	req.Old = r.present(current)
 	return r.admission.Validate(ctx, req)
-}
-
-// mark returns current as a deletion with opts leaves it, and whether to remove it right after.
-// errDeleteNow reports that it needs no marking, errPending that there is nothing to do. The rules
-// are those of Kubernetes' BeforeDelete and updateForGracefulDeletionAndFinalizers.
-func (r *Resource) mark(current scheme.Object, opts metav1.DeleteOptions) (obj scheme.Object, last bool, err error) {
-	if err := r.checkPreconditions(current, opts.Preconditions); err != nil {
-		return nil, false, err
-	}
-	obj, err = deepCopy(current)
-	if err != nil {
-		return nil, false, apierrors.NewInternalError(err)
-	}
-	now := metav1.Now().Rfc3339Copy()
-	if r.strategy.Held != nil {
-		if obj.GetDeletionTimestamp() == nil {
-			obj.SetDeletionTimestamp(&now)
-			r.strategy.Terminating(obj)
-			obj.SetFinalizers(r.collectorFinalizers(obj, opts))
-			return obj, false, nil
-		}
-		if r.strategy.Held(obj) {
-			return nil, false, errPending
-		}
-	}
-	graceful, err := r.markGraceful(obj, opts, now)
-	if err != nil {
-		return nil, false, err
-	}
-	obj.SetFinalizers(r.collectorFinalizers(obj, opts))
-	pending := len(obj.GetFinalizers()) > 0
-	switch {
-	case graceful != nil:
-		return obj, !pending && *graceful == 0, nil
-	case pending:
-		if obj.GetDeletionTimestamp() == nil && obj.GetGeneration() > 0 {
-			obj.SetGeneration(obj.GetGeneration() + 1)
-		}
-		if at := obj.GetDeletionTimestamp(); at == nil || at.After(now.Time) {
-			obj.SetDeletionTimestamp(&now)
-		}
-		obj.SetDeletionGracePeriodSeconds(new(int64))
-		return obj, false, nil
-	}
-	return nil, false, errDeleteNow
-}
-
-// markGraceful sets the time at which obj is to be gone and returns the seconds until then; nil if
-// obj is not deleted gracefully.
-func (r *Resource) markGraceful(obj scheme.Object, opts metav1.DeleteOptions, now metav1.Time) (*int64, error) {
-	if opts.GracePeriodSeconds != nil && *opts.GracePeriodSeconds < 0 {
-		one := int64(1) // Negative values mean one second.
-		opts.GracePeriodSeconds = &one
-	}
-	if r.strategy.Grace == nil {
-		return nil, nil
-	}
-	if obj.GetDeletionTimestamp() == nil {
-		period := r.strategy.Grace(obj, &opts)
-		if period == nil {
-			return nil, nil
-		}
-		at := metav1.NewTime(now.Add(time.Duration(*period) * time.Second))
-		obj.SetDeletionTimestamp(&at)
-		obj.SetDeletionGracePeriodSeconds(period)
-		if obj.GetGeneration() > 0 {
-			obj.SetGeneration(obj.GetGeneration() + 1)
-		}
-		return period, nil
-	}
-	had := obj.GetDeletionGracePeriodSeconds()
-	if had == nil || *had == 0 {
-		return nil, nil
-	}
-	if opts.GracePeriodSeconds == nil || *opts.GracePeriodSeconds >= *had {
-		return nil, errPending // a grace period can only be shortened
-	}
-	period := *opts.GracePeriodSeconds
-	at := metav1.NewTime(obj.GetDeletionTimestamp().Add(time.Duration(period-*had) * time.Second))
-	if at.Before(&now) {
-		at = now
-		if period != 0 {
-			period = 1 // still graceful: the process that stops the pod makes the final delete
-		}
-	}
-	obj.SetDeletionTimestamp(&at)
-	obj.SetDeletionGracePeriodSeconds(&period)
-	return &period, nil
-}
-
-func (r *Resource) checkPreconditions(current scheme.Object, p *metav1.Preconditions) error {
-	if p == nil {
-		return nil
-	}
-	// Kubernetes names the kind here, not the resource (apiserver, registry/rest.BeforeDelete).
-	of := schema.GroupResource{Group: r.kind.Group, Resource: r.kind.Kind}
-	if p.UID != nil && *p.UID != current.GetUID() {
-		return apierrors.NewConflict(of, current.GetName(), fmt.Errorf(
-			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, current.GetUID()))
-	}
-	if p.ResourceVersion != nil && *p.ResourceVersion != current.GetResourceVersion() {
-		return apierrors.NewConflict(of, current.GetName(), fmt.Errorf(
-			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, current.GetResourceVersion()))
-	}
-	return nil
-}
-
-// collectorFinalizers returns obj's finalizers as the propagation policy requires: it adds or
-// removes "orphan" and "foregroundDeletion" and keeps the others. Without a policy, the object's
-// finalizers decide, else its kind's default.
-func (r *Resource) collectorFinalizers(obj scheme.Object, opts metav1.DeleteOptions) []string {
-	orphan := slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents)
-	foreground := !orphan && slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents)
-	orphan = orphan || r.strategy.Orphans && !foreground
-	//nolint:staticcheck // Old clients still send orphanDependents.
-	switch {
-	case opts.OrphanDependents != nil:
-		orphan, foreground = *opts.OrphanDependents, false
-	case opts.PropagationPolicy != nil:
-		orphan = *opts.PropagationPolicy == metav1.DeletePropagationOrphan
-		foreground = *opts.PropagationPolicy == metav1.DeletePropagationForeground
-	}
-	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
-		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
-	})
-	if orphan {
-		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
-	}
-	if foreground {
-		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
-	}
-	return finalizers
 }
 
 // remove deletes an object from etcd if it is still as seen; errChanged if it is not.
@@ -258,14 +120,14 @@ func (r *Resource) dryDelete(ctx context.Context, req *admission.Request, opts m
 	if err != nil {
 		return nil, false, r.rename(err)
 	}
-	obj, last, err := r.mark(current, opts)
+	obj, last, err := deletion.Mark(r.strategy, current, opts)
 	if admitErr := r.admitDelete(ctx, req, current, err); admitErr != nil {
 		return nil, false, admitErr
 	}
 	switch {
-	case errors.Is(err, errDeleteNow):
+	case errors.Is(err, deletion.ErrNow):
 		return r.present(current), true, nil
-	case errors.Is(err, errPending):
+	case errors.Is(err, deletion.ErrPending):
 		return r.present(current), false, nil
 	case err != nil:
 		return nil, false, err

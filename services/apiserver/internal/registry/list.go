@@ -95,8 +95,8 @@ func (r *Resource) List(ctx context.Context, namespace string, opts metav1.ListO
 }
 
 // ListOf converts a listing to the kind's list.
-func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
-	list, err := listOf(r.kind, listing.Objects())
+func (r *Resource) ListOf(found *Listing) (runtime.Object, error) {
+	list, err := listing.Of(r.kind, found.Objects())
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -104,7 +104,7 @@ func (r *Resource) ListOf(listing *Listing) (runtime.Object, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	with := listing.Meta()
+	with := found.Meta()
 	listMeta.SetResourceVersion(with.ResourceVersion)
 	listMeta.SetContinue(with.Continue)
 	listMeta.SetRemainingItemCount(with.RemainingItemCount)

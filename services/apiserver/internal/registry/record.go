@@ -10,6 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/ownerreferences"
 )
 
 // ownWriter owns the fields that the registry itself writes; the name is Kubernetes'.
@@ -49,7 +50,9 @@ func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
 	if err := r.admission.Mutate(ctx, req); err != nil {
 		return err
 	}
-	withoutRepeatedOwners(ctx, req.Object)
+	if warning := ownerreferences.WithoutRepeatedByAdmission(req.Object); warning != "" {
+		admission.Warn(ctx, warning)
+	}
 	after := req.Object.GetManagedFields()
 	if len(after) == len(before) && (len(after) == 0 || &after[0] == &before[0]) {
 		return nil

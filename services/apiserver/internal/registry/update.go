@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/deletion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -160,7 +161,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	}
 	u.giveBack = giveBack
 	u.old, u.obj = current, r.storable(obj)
-	if r.emptied(obj, old) {
+	if deletion.Emptied(r.strategy, obj, old) {
 		return nil, errEmptied
 	}
 	return u.obj, nil
@@ -241,17 +242,6 @@ func (u *updating) validate(obj, old scheme.Object) error {
 		return apierrors.NewInvalid(u.resource.kind.GroupKind(), u.name, errs)
 	}
 	return nil
-}
-
-// emptied reports whether an update leaves nothing that holds back the removal of a deleted object.
-func (r *Resource) emptied(obj, old scheme.Object) bool {
-	if len(obj.GetFinalizers()) > 0 || old.GetDeletionTimestamp() == nil {
-		return false
-	}
-	if grace := old.GetDeletionGracePeriodSeconds(); grace != nil && *grace != 0 {
-		return false
-	}
-	return r.strategy.Held == nil || !r.strategy.Held(obj)
 }
 
 // createByUpdate handles the PUT or Apply of an object that does not exist.

@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling/scale"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/ownerreferences"
 )
 
 func newDeployment(name string) *appsv1.Deployment {
@@ -160,7 +161,7 @@ func TestRepeatedOwners(t *testing.T) {
 		{"one in two ways", []metav1.OwnerReference{a, other, other}, []metav1.OwnerReference{a, other}, "duplicate UID(s) observed: a"},
 	} {
 		obj := &metav1.ObjectMeta{OwnerReferences: c.given}
-		warning := registry.RepeatedOwners(obj)
+		warning := ownerreferences.WithoutRepeated(obj)
 		if !strings.HasSuffix(warning, c.warns) || (warning == "") != (c.warns == "") || !reflect.DeepEqual(obj.OwnerReferences, c.kept) {
 			t.Errorf("%s: warned %q, kept %v", c.name, warning, obj.OwnerReferences)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/ownerreferences"
 )
 
 func (c *call) create() error {
@@ -125,7 +126,7 @@ func (c *call) checkName(obj scheme.Object) error {
 
 // warnRepeatedOwners warns the client of owners that the object names twice; only one is kept.
 func (c *call) warnRepeatedOwners(obj scheme.Object) {
-	if warning := registry.RepeatedOwners(obj); warning != "" {
+	if warning := ownerreferences.WithoutRepeated(obj); warning != "" {
 		warn(c.w, []string{warning})
 	}
 }

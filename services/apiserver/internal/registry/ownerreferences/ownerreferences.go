@@ -1,14 +1,12 @@
-package registry
+// Package ownerreferences removes the owners that an object names twice.
+package ownerreferences
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
 // repeatedOwners is Kubernetes' warning about owners that are named twice. The first placeholder
@@ -16,15 +14,13 @@ import (
 const repeatedOwners = ".metadata.ownerReferences contains duplicate entries%s; API server dedups owner references in 1.20+, " +
 	"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %s"
 
-// RepeatedOwners removes repeated owners from an object and returns a warning that names them;
-// empty if there are none. Owners with one UID that differ in any other field stay.
-func RepeatedOwners(obj metav1.Object) (warning string) { return repeated(obj, "") }
+// WithoutRepeated removes the repeated owners of an object that a client sent. It returns a warning
+// that names them; empty if there are none. Owners with one UID that differ in any other field stay.
+func WithoutRepeated(obj metav1.Object) (warning string) { return repeated(obj, "") }
 
-// withoutRepeatedOwners does the same after plugins have changed the object.
-func withoutRepeatedOwners(ctx context.Context, obj metav1.Object) {
-	if warning := repeated(obj, " after mutating admission happens"); warning != "" {
-		admission.Warn(ctx, warning)
-	}
+// WithoutRepeatedByAdmission does the same after plugins have changed the object.
+func WithoutRepeatedByAdmission(obj metav1.Object) (warning string) {
+	return repeated(obj, " after mutating admission happens")
 }
 
 func repeated(obj metav1.Object, when string) string {

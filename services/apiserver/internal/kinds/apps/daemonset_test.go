@@ -5,32 +5,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
-
-// sample returns a valid new object of a kind as it is stored.
-func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
-	t.Helper()
-	table := scheme.New()
-	set, err := samples.New(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj := set.Of(scheme.For[T](table)).(T)
-	obj.SetUID("u")
-	s.Default(obj)
-	s.PrepareForCreate(obj)
-	if errs := s.Validate(obj); len(errs) > 0 {
-		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
-	}
-	return obj
-}
 
 func TestDaemonSetTemplateNumber(t *testing.T) {
 	s := DaemonSet()
-	d := sample[*appsv1.DaemonSet](t, s)
+	d := kindtest.Sample[*appsv1.DaemonSet](t, s)
 	number := func(d *appsv1.DaemonSet) string { return d.Annotations[appsv1.DeprecatedTemplateGeneration] }
 	if number(d) != "1" {
 		t.Fatalf("new template: got number %q", number(d))
@@ -59,4 +39,11 @@ func TestDefaultDaemonSet(t *testing.T) {
 	if d.Spec.UpdateStrategy.RollingUpdate != nil {
 		t.Errorf("got spec %+v", d.Spec)
 	}
+}
+
+func TestDaemonSetGenerations(t *testing.T) {
+	obj := kindtest.Sample[*appsv1.DaemonSet](t, DaemonSet())
+	changed := obj.DeepCopy()
+	changed.Spec.MinReadySeconds = 9
+	kindtest.Generations(t, DaemonSet(), obj, changed)
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
 func TestDefaultReplicationController(t *testing.T) {
@@ -25,4 +27,24 @@ func TestDefaultReplicationController(t *testing.T) {
 		t.Errorf("the explicit values became %+v", own)
 	}
 	defaultReplicationController(&corev1.ReplicationController{})
+}
+
+func TestReplicationControllerGenerations(t *testing.T) {
+	obj := kindtest.Sample[*corev1.ReplicationController](t, ReplicationController())
+	changed := obj.DeepCopy()
+	changed.Spec.Replicas = new(int32(9))
+	kindtest.Generations(t, ReplicationController(), obj, changed)
+}
+
+func TestReplicationControllerFields(t *testing.T) {
+	rc := &corev1.ReplicationController{Status: corev1.ReplicationControllerStatus{Replicas: 3}}
+	if got := ReplicationController().Fields(rc); got["status.replicas"] != "3" {
+		t.Errorf("got fields %v", got)
+	}
+}
+
+func TestReplicationControllerWithoutATemplateGetsNoWarning(t *testing.T) {
+	if got := ReplicationController().Warnings(&corev1.ReplicationController{}); got != nil {
+		t.Errorf("got %q", got)
+	}
 }

@@ -6,8 +6,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
 func TestDefaultStatefulSet(t *testing.T) {
@@ -33,5 +36,32 @@ func TestDefaultStatefulSet(t *testing.T) {
 	defaultStatefulSet(s)
 	if s.Spec.UpdateStrategy.RollingUpdate != nil {
 		t.Errorf("a strategy with a type: got %+v", s.Spec.UpdateStrategy)
+	}
+}
+
+func TestStatefulSetGenerations(t *testing.T) {
+	obj := kindtest.Sample[*appsv1.StatefulSet](t, StatefulSet())
+	changed := obj.DeepCopy()
+	changed.Spec.Replicas, changed.Status.Replicas = new(int32(9)), 9
+	kindtest.Generations(t, StatefulSet(), obj, changed)
+	if changed.Status.Replicas != 0 {
+		t.Error("an update of the spec changed the status")
+	}
+}
+
+func TestStatefulSetWarnings(t *testing.T) {
+	set := kindtest.Sample[*appsv1.StatefulSet](t, StatefulSet())
+	set.Spec.RevisionHistoryLimit = new(int32(-1))
+	set.Spec.Template.Spec.NodeSelector = map[string]string{"beta.kubernetes.io/os": "x"}
+	set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{Spec: corev1.PersistentVolumeClaimSpec{
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("100m")}},
+	}}}
+	want := []string{
+		`spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`,
+		`spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value "100m" is invalid, must be an integer`,
+		"spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
+	}
+	if diff := cmp.Diff(want, StatefulSet().Warnings(set)); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }

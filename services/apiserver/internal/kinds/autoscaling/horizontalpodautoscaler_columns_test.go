@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
 func TestMetrics(t *testing.T) {
@@ -55,17 +56,13 @@ func TestMetrics(t *testing.T) {
 	first := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}, MaxReplicas: 5, TargetCPUUtilizationPercentage: new(int32(60)),
 	}}
-	if got, want := horizontalPodAutoscalerV1Columns().Cells(first, now), []any{"x", "Deployment/web", "cpu: <unknown>/60%", columns.Unset, int64(5), int64(0), columns.Unknown}; !reflect.DeepEqual(got, want) {
+	if got, want := horizontalPodAutoscalerV1Columns().Cells(first, kindtest.Now()), []any{"x", "Deployment/web", "cpu: <unknown>/60%", columns.Unset, int64(5), int64(0), columns.Unknown}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	a := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "x", CreationTimestamp: ago(time.Hour)}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+	a := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "x", CreationTimestamp: kindtest.Ago(time.Hour)}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}, MinReplicas: new(int32(2)), MaxReplicas: 5,
 	}, Status: autoscalingv2.HorizontalPodAutoscalerStatus{CurrentReplicas: 3}}
-	if got, want := autoscalerCells(a, now), []any{"x", "Deployment/web", columns.None, "2", int64(5), int64(3), "60m"}; !reflect.DeepEqual(got, want) {
+	if got, want := autoscalerCells(a, kindtest.Now()), []any{"x", "Deployment/web", columns.None, "2", int64(5), int64(3), "60m"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
-
-var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-
-func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }

@@ -9,34 +9,14 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
-
-// sample returns a valid new object of a kind as it is stored.
-func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
-	t.Helper()
-	table := scheme.New()
-	set, err := samples.New(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj := set.Of(scheme.For[T](table)).(T)
-	obj.SetUID("u")
-	s.Default(obj)
-	s.PrepareForCreate(obj)
-	if errs := s.Validate(obj); len(errs) > 0 {
-		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
-	}
-	return obj
-}
 
 // TestAutoscalerVersions checks that the first version gets the same defaults and checks as the
 // second.
 func TestAutoscalerVersions(t *testing.T) {
 	s := HorizontalPodAutoscalerV1()
-	a := sample[*autoscalingv1.HorizontalPodAutoscaler](t, s)
+	a := kindtest.Sample[*autoscalingv1.HorizontalPodAutoscaler](t, s)
 	a.Spec.TargetCPUUtilizationPercentage = nil
 	s.PrepareForCreate(a)
 	if p := a.Spec.TargetCPUUtilizationPercentage; p == nil || *p != 80 {
@@ -83,4 +63,18 @@ func TestDefaultHorizontalPodAutoscaler(t *testing.T) {
 	if diff := cmp.Diff(want, a.Spec.Behavior); diff != "" {
 		t.Errorf("the behavior (-want +got):\n%s", diff)
 	}
+}
+
+func TestAutoscalerGenerations(t *testing.T) {
+	obj := kindtest.Sample[*autoscalingv2.HorizontalPodAutoscaler](t, HorizontalPodAutoscaler())
+	changed := obj.DeepCopy()
+	changed.Spec.MaxReplicas = 9
+	kindtest.Generations(t, HorizontalPodAutoscaler(), obj, changed)
+}
+
+func TestFirstVersionGenerations(t *testing.T) {
+	obj := kindtest.Sample[*autoscalingv1.HorizontalPodAutoscaler](t, HorizontalPodAutoscalerV1())
+	changed := obj.DeepCopy()
+	changed.Spec.MaxReplicas = 9
+	kindtest.Generations(t, HorizontalPodAutoscalerV1(), obj, changed)
 }

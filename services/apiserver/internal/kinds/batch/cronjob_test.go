@@ -3,8 +3,11 @@ package batch
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
 func TestDefaultCronJob(t *testing.T) {
@@ -16,5 +19,25 @@ func TestDefaultCronJob(t *testing.T) {
 	job := c.Spec.JobTemplate.Spec
 	if job.Template.Spec.RestartPolicy != corev1.RestartPolicyAlways || job.Completions != nil || job.BackoffLimit != nil {
 		t.Errorf("got template %+v", job)
+	}
+}
+
+func TestCronJobGenerations(t *testing.T) {
+	obj := kindtest.Sample[*batchv1.CronJob](t, CronJob())
+	changed := obj.DeepCopy()
+	changed.Spec.Schedule = "@daily"
+	kindtest.Generations(t, CronJob(), obj, changed)
+}
+
+func TestCronJobWarnings(t *testing.T) {
+	zoned := kindtest.Sample[*batchv1.CronJob](t, CronJob())
+	zoned.Spec.Schedule, zoned.Name = "TZ=Etc/UTC * * * * *", "a.b"
+	want := []string{"cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"}
+	if diff := cmp.Diff(want, CronJob().Warnings(zoned)); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	want = []string{"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"}
+	if diff := cmp.Diff(want, CronJob().CreationWarnings(zoned)); diff != "" {
+		t.Errorf("warnings of its creation (-want +got):\n%s", diff)
 	}
 }

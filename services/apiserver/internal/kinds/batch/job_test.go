@@ -12,35 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/apps"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
-
-// sample returns a valid new object of a kind as it is stored.
-func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
-	t.Helper()
-	table := scheme.New()
-	set, err := samples.New(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj := set.Of(scheme.For[T](table)).(T)
-	obj.SetUID("u")
-	s.Default(obj)
-	s.PrepareForCreate(obj)
-	if errs := s.Validate(obj); len(errs) > 0 {
-		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
-	}
-	return obj
-}
 
 func TestJobSelector(t *testing.T) {
 	s := Job()
 	made := func(change func(*batchv1.Job)) *batchv1.Job {
-		j := sample[*batchv1.Job](t, s)
+		j := kindtest.Sample[*batchv1.Job](t, s)
 		j.Labels, j.Spec.Selector, j.Spec.Template.Labels = nil, nil, nil
 		change(j)
 		s.Default(j)
@@ -229,5 +209,27 @@ func TestJobStatus(t *testing.T) {
 			tc.change(j)
 			errortest.Exactly(t, validateJobStatus(j, old), tc.want...)
 		})
+	}
+}
+
+func TestJobGenerations(t *testing.T) {
+	obj := kindtest.Sample[*batchv1.Job](t, Job())
+	changed := obj.DeepCopy()
+	changed.Spec.Parallelism = new(int32(9))
+	kindtest.Generations(t, Job(), obj, changed)
+}
+
+func TestJobFields(t *testing.T) {
+	if got := Job().Fields(&batchv1.Job{Status: batchv1.JobStatus{Succeeded: 3}}); got["status.successful"] != "3" {
+		t.Errorf("got fields %v", got)
+	}
+}
+
+func TestJobWarnings(t *testing.T) {
+	big := kindtest.Sample[*batchv1.Job](t, Job())
+	big.Spec.CompletionMode, big.Spec.Completions, big.Spec.Parallelism = new(batchv1.IndexedCompletion), new(int32(100_001)), new(int32(10_001))
+	want := []string{"spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"}
+	if diff := cmp.Diff(want, Job().Warnings(big)); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
-func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
+func TestEveryServedKindHasADefinitionAndItsSubresources(t *testing.T) {
 	all := All(Config{})
 	for _, kind := range scheme.New().Kinds() {
 		if kind.Virtual {
@@ -24,7 +24,7 @@ func TestEveryServedKindHasAStrategyAndItsSubresources(t *testing.T) {
 		}
 		s := all[kind.GroupVersionKind]
 		if s == nil {
-			t.Errorf("%s has no strategy", kind.GroupVersionKind)
+			t.Errorf("%s has no definition", kind.GroupVersionKind)
 			continue
 		}
 		for _, sub := range kind.Subresources {

@@ -32,20 +32,20 @@ func User() authn.User {
 // Rules answers cases by the rules of the apiserver's kinds, in the order in which its registry
 // applies them. It is safe for concurrent use.
 type Rules struct {
-	table      *scheme.Table
-	strategies map[schema.GroupVersionKind]*kinds.Definition
+	table       *scheme.Table
+	definitions map[schema.GroupVersionKind]*kinds.Definition
 }
 
 // New returns the rules of all kinds of a table.
 func New(table *scheme.Table) *Rules {
-	return &Rules{table: table, strategies: builtin.All(builtin.Config{})}
+	return &Rules{table: table, definitions: builtin.All(builtin.Config{})}
 }
 
 // Subresources returns the subresources of a kind that have rules for updates.
 func (r *Rules) Subresources(kind *scheme.Kind) []string {
 	var names []string
 	for _, s := range kind.Subresources {
-		if _, ok := r.strategies[kind.GroupVersionKind].Subresources[s.Name]; ok {
+		if _, ok := r.definitions[kind.GroupVersionKind].Subresources[s.Name]; ok {
 			names = append(names, s.Name)
 		}
 	}
@@ -77,7 +77,7 @@ func (r *Rules) Answer(c Case) (Answer, error) {
 }
 
 func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
-	s := r.strategies[kind.GroupVersionKind]
+	s := r.definitions[kind.GroupVersionKind]
 	var answer Answer
 	var warnings []string
 	if s.Warnings != nil {
@@ -113,7 +113,7 @@ func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 }
 
 func (r *Rules) update(kind *scheme.Kind, subresource string, obj, old scheme.Object) (Answer, error) {
-	s := r.strategies[kind.GroupVersionKind]
+	s := r.definitions[kind.GroupVersionKind]
 	rules := s.Update
 	var answer Answer
 	var warnings []string
@@ -161,10 +161,10 @@ func (r *Rules) stored(answer *Answer, s *kinds.Definition, obj scheme.Object) e
 
 // print prints an object as it is read from storage, with its defaults.
 func (r *Rules) print(kind *scheme.Kind, obj scheme.Object) Answer {
-	if s := r.strategies[kind.GroupVersionKind]; s.Default != nil {
+	if s := r.definitions[kind.GroupVersionKind]; s.Default != nil {
 		s.Default(obj)
 	}
-	table := r.strategies[kind.GroupVersionKind].Columns.Table([]scheme.Object{obj}, nil, nil, time.Now())
+	table := r.definitions[kind.GroupVersionKind].Columns.Table([]scheme.Object{obj}, nil, nil, time.Now())
 	var answer Answer
 	for _, column := range table.ColumnDefinitions {
 		answer.Columns = append(answer.Columns, fmt.Sprintf("%s %s %d", column.Name, column.Type, column.Priority))

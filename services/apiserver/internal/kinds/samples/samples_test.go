@@ -13,14 +13,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSamplesAreValid checks that every kind has a sample that its strategy accepts unchanged.
+// TestSamplesAreValid checks that every kind has a sample that its definition accepts unchanged.
 func TestSamplesAreValid(t *testing.T) {
 	table := scheme.New()
 	set, err := samples.New(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	strategies := builtin.All(builtin.Config{})
+	definitions := builtin.All(builtin.Config{})
 	for _, kind := range table.Kinds() {
 		obj := set.Of(kind)
 		if obj.GetObjectKind().GroupVersionKind() != kind.GroupVersionKind || table.KindOf(obj) != kind {
@@ -30,7 +30,7 @@ func TestSamplesAreValid(t *testing.T) {
 			continue
 		}
 		for _, obj := range []scheme.Object{obj, set.Nth(kind, 1, "other"), set.Nth(kind, 199, "default")} {
-			s := strategies[kind.GroupVersionKind]
+			s := definitions[kind.GroupVersionKind]
 			if s.Default != nil {
 				s.Default(obj)
 			}

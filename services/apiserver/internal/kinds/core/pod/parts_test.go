@@ -160,22 +160,3 @@ func checkErrors(t *testing.T, err interface{ Errors() []error }, want []string)
 }
 
 func first(p *corev1.Pod) *corev1.Container { return &p.Spec.Containers[0] }
-
-// refusal is a change of a valid pod and the expected errors; without errors the pod stays valid.
-type refusal struct {
-	name   string
-	change func(*corev1.Pod)
-	want   []string
-}
-
-func checkPods(t *testing.T, cases []refusal) {
-	t.Helper()
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			p := valid()
-			tc.change(p)
-			podtemplate.DefaultPod(p)
-			checkErrors(t, podspec.Validate(p).ToAggregate(), tc.want)
-		})
-	}
-}

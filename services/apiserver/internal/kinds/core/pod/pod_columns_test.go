@@ -7,11 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
-
-var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-
-func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
 func TestPodRow(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -19,7 +17,7 @@ func TestPodRow(t *testing.T) {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 	}
 	terminated := func(reason string, code, signal int32) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, Signal: signal, FinishedAt: ago(5 * time.Minute)}}
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, Signal: signal, FinishedAt: kindtest.Ago(5 * time.Minute)}}
 	}
 	always := corev1.ContainerRestartPolicyAlways
 	for _, tc := range []struct {
@@ -64,13 +62,13 @@ func TestPodRow(t *testing.T) {
 				InitContainerStatuses: []corev1.ContainerStatus{{Name: "a", Started: new(true), Ready: true, RestartCount: 1, State: running, LastTerminationState: terminated("Error", 1, 0)}},
 				ContainerStatuses:     []corev1.ContainerStatus{{Ready: true, State: running}, {Ready: true, State: running}}},
 		}, []any{"3/3", "Running", "1 (5m ago)"}},
-		{"terminating", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, []any{"0/2", "Terminating", "0"}},
-		{"node lost", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "NodeLost"}}, []any{"0/2", "Unknown", "0"}},
+		{"terminating", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(kindtest.Ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}, []any{"0/2", "Terminating", "0"}},
+		{"node lost", corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(kindtest.Ago(0))}, Status: corev1.PodStatus{Phase: corev1.PodRunning, Reason: "NodeLost"}}, []any{"0/2", "Unknown", "0"}},
 		{"gated", corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Reason: corev1.PodReasonSchedulingGated}}}}, []any{"0/2", "SchedulingGated", "0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.pod.Spec.Containers = []corev1.Container{{Name: "x"}, {Name: "y"}}
-			if got := podCells(&tc.pod, now)[1:4]; !reflect.DeepEqual(got, tc.cells) {
+			if got := podCells(&tc.pod, kindtest.Now())[1:4]; !reflect.DeepEqual(got, tc.cells) {
 				t.Errorf("got %v, want %v", got, tc.cells)
 			}
 		})

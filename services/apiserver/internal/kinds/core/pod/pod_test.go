@@ -9,9 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
 func TestPodMatchesItsOwnLabels(t *testing.T) {
@@ -145,28 +143,10 @@ func TestQOSClass(t *testing.T) {
 	}
 }
 
-// sample returns a valid new object of a kind as it is stored.
-func sample[T scheme.Object](t *testing.T, s *kinds.Definition) T {
-	t.Helper()
-	table := scheme.New()
-	set, err := samples.New(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj := set.Of(scheme.For[T](table)).(T)
-	obj.SetUID("u")
-	s.Default(obj)
-	s.PrepareForCreate(obj)
-	if errs := s.Validate(obj); len(errs) > 0 {
-		t.Fatalf("the sample was rejected: %v", errs.ToAggregate())
-	}
-	return obj
-}
-
 // TestPodParts checks that a request to debug or resize a pod changes nothing else of it.
 func TestPodParts(t *testing.T) {
 	s := Pod()
-	p := sample[*corev1.Pod](t, s)
+	p := kindtest.Sample[*corev1.Pod](t, s)
 	changed := p.DeepCopy()
 	changed.Labels, changed.Spec.NodeName, changed.Status.Phase = map[string]string{"x": "y"}, "n", corev1.PodFailed
 	changed.Spec.Containers[0].Image = "other"

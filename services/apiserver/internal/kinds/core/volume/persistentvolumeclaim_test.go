@@ -1,9 +1,12 @@
 package volume
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestClaimSources(t *testing.T) {
@@ -40,5 +43,28 @@ func TestClaimSources(t *testing.T) {
 		if err.Field == "spec" {
 			t.Error(err)
 		}
+	}
+}
+
+func TestClaimWarnings(t *testing.T) {
+	half := corev1.ResourceList{"storage": resource.MustParse("1500m")}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.BetaStorageClassAnnotation: "fast"}},
+		Spec:       corev1.PersistentVolumeClaimSpec{Resources: corev1.VolumeResourceRequirements{Requests: half, Limits: half}},
+	}
+	want := []string{
+		`metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "storageClassName" attribute instead`,
+		`spec.resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer`,
+		`spec.resources.limits[storage]: fractional byte value "1500m" is invalid, must be an integer`,
+	}
+	if got := PersistentVolumeClaim().Warnings(claim); !slices.Equal(got, want) {
+		t.Errorf("got warnings %q", got)
+	}
+}
+
+func TestDefaultClaim(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if PersistentVolumeClaim().Default(claim); *claim.Spec.VolumeMode != "Filesystem" || claim.Status.Phase != corev1.ClaimPending {
+		t.Errorf("got claim %+v", claim)
 	}
 }

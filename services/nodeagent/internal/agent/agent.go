@@ -143,8 +143,9 @@ func New(cfg Config) (*Agent, error) {
 		Images:  images.New(images.Config{Runtime: cfg.Runtime, Logger: cfg.Logger}),
 		Volumes: a.volumes, References: refs, Prober: a.prober, Status: a.status, Events: a.events,
 		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,
-		SeccompDir: filepath.Join(cfg.DataDir, "seccomp"),
-		ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
+		SeccompDir:  filepath.Join(cfg.DataDir, "seccomp"),
+		MaskedPaths: node.ThrottlePaths(), HugePageSizes: node.HugePageSizes(), CgroupV2: node.CgroupV2(),
+		ResolverConfig: "/etc/resolv.conf", ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
 		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
 	a.logs = logrotate.New(logrotate.Config{Reopen: cfg.Runtime.ReopenLog, Containers: a.containers, Logger: cfg.Logger})

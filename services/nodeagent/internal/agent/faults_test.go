@@ -29,7 +29,7 @@ func TestContainerThatWasNeverStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := w.runtime.PullImage(t.Context(), "nginx:1.14.2", runtime.Auth{}, nil)
+	image, err := w.runtime.PullImage(t.Context(), "nginx:1.14.2", runtime.Auth{}, runtime.SandboxConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,8 @@ func quantity(c *corev1.Container, list string, name corev1.ResourceName, alloca
 		// As in the apiserver, a request that is not set defaults to the limit.
 		return limit
 	}
-	if !limited || limit.IsZero() {
+	// Huge pages are never overcommitted, so no limit means none.
+	if (!limited || limit.IsZero()) && !strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 		return allocatable[name]
 	}
 	return limit

@@ -50,7 +50,7 @@ const DefaultParallel = 5
 // Runtime is the part of the container runtime that this package uses.
 type Runtime interface {
 	ImageStatus(ctx context.Context, ref string) (runtime.Image, error)
-	PullImage(ctx context.Context, ref string, auth runtime.Auth, annotations map[string]string) (string, error)
+	PullImage(ctx context.Context, ref string, auth runtime.Auth, sandbox runtime.SandboxConfig) (string, error)
 }
 
 // Config configures Images.
@@ -123,8 +123,8 @@ type Request struct {
 	// Image is the image as written in the container; an empty Policy means DefaultPolicy(Image).
 	Image  string
 	Policy corev1.PullPolicy
-	// Annotations are the pod's, passed to the runtime.
-	Annotations map[string]string
+	// Sandbox is the config of the pod's sandbox, passed to the runtime.
+	Sandbox runtime.SandboxConfig
 	// Secrets are those of the pod's imagePullSecrets that could be read.
 	Secrets []*corev1.Secret
 }
@@ -222,7 +222,7 @@ func (i *Images) fetch(ctx context.Context, image string, request Request, event
 	}
 	var faults []error
 	for _, auth := range attempts {
-		ref, err := i.runtime.PullImage(ctx, image, auth, request.Annotations)
+		ref, err := i.runtime.PullImage(ctx, image, auth, request.Sandbox)
 		if err == nil {
 			return ref, nil
 		}

@@ -46,7 +46,7 @@ func (n *node) ImageStatus(_ context.Context, ref string) (runtime.Image, error)
 	return image, nil
 }
 
-func (n *node) PullImage(ctx context.Context, ref string, auth runtime.Auth, _ map[string]string) (string, error) {
+func (n *node) PullImage(ctx context.Context, ref string, auth runtime.Auth, _ runtime.SandboxConfig) (string, error) {
 	n.mu.Lock()
 	n.pulls = append(n.pulls, strings.TrimSuffix(ref+" "+auth.Username, " "))
 	n.now++

@@ -1,7 +1,9 @@
 package podlifecycle
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	kernelsysctl "k8s.io/component-helpers/node/util/sysctl"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/env"
@@ -27,15 +30,15 @@ const (
 	annotationMessagePath   = "io.kubernetes.container.terminationMessagePath"
 	annotationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
 	annotationGrace         = "io.kubernetes.pod.terminationGracePeriod"
+	annotationDeletionGrace = "io.kubernetes.pod.deletionGracePeriod"
+	annotationPorts         = "io.kubernetes.container.ports"
+	annotationPreStop       = "io.kubernetes.container.preStopHandler"
 )
 
 // containerConfig returns the configuration from which the runtime creates a container. An error is
 // a fault in the pod, for example a reference to an object that does not exist.
 func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Container, image string) (runtime.ContainerConfig, error) {
 	pod := s.pod
-	if err := l.checkUser(ctx, pod, c, image); err != nil {
-		return runtime.ContainerConfig{}, err
-	}
 	node := l.cfg.Node()
 	environment, err := env.Build(ctx, pod, c, l.cfg.References, node.Status.Allocatable)
 	if err != nil {
@@ -45,28 +48,19 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		l.event(pod, c.Name, corev1.EventTypeWarning, "InvalidEnvironmentVariableNames",
 			"Keys [%s] were skipped since they are considered invalid environment variable names.", strings.Join(environment.Skipped, ", "))
 	}
-	given, err := allocation.Encode(c)
-	if err != nil {
-		return runtime.ContainerConfig{}, err
-	}
 	known := environment.Map()
 	attempt := l.attempt(s, c)
 	cfg := runtime.ContainerConfig{
 		Name: c.Name, Attempt: attempt, Image: image, UserImage: c.Image,
 		Command: expand(c.Command, known), Args: expand(c.Args, known), WorkingDir: c.WorkingDir,
-		Labels: kindLabels(pod, c),
-		Annotations: map[string]string{
-			podactions.AnnotationHash: podactions.Hash(c),
-			allocation.Annotation:     given,
-			annotationRestartCount:    strconv.FormatUint(uint64(attempt), 10),
-			annotationMessagePath:     c.TerminationMessagePath,
-			annotationMessagePolicy:   string(c.TerminationMessagePolicy),
-			annotationGrace:           strconv.FormatInt(int64(graceOf(pod).Seconds()), 10),
-		},
+		Labels:    kindLabels(pod, c),
 		LogPath:   filepath.Join(c.Name, strconv.FormatUint(uint64(attempt), 10)+".log"),
 		Resources: l.resources(pod, c, node),
 		Security:  l.security(pod, c),
 		Stdin:     c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
+	}
+	if cfg.Annotations, err = annotations(pod, c, attempt); err != nil {
+		return cfg, err
 	}
 	for _, v := range environment.Vars {
 		cfg.Env = append(cfg.Env, runtime.EnvVar{Name: v.Name, Value: v.Value})
@@ -74,8 +68,44 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 	if err := os.MkdirAll(filepath.Join(s.sandbox.LogDirectory, c.Name), 0o755); err != nil {
 		return cfg, fmt.Errorf("creating the log directory: %w", err)
 	}
-	cfg.Mounts, err = l.mounts(s, c, known, attempt)
-	return cfg, err
+	if cfg.Mounts, err = l.mounts(s, c, known, attempt); err != nil {
+		return cfg, err
+	}
+	return cfg, l.setUser(ctx, pod, c, image, &cfg.Security)
+}
+
+// annotations returns the annotations of a container in the runtime.
+func annotations(pod *corev1.Pod, c *corev1.Container, attempt uint32) (map[string]string, error) {
+	given, err := allocation.Encode(c)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{
+		podactions.AnnotationHash: podactions.Hash(c),
+		allocation.Annotation:     given,
+		annotationRestartCount:    strconv.FormatUint(uint64(attempt), 10),
+		annotationMessagePath:     c.TerminationMessagePath,
+		annotationMessagePolicy:   string(c.TerminationMessagePolicy),
+		annotationGrace:           strconv.FormatInt(int64(specGrace(pod).Seconds()), 10),
+	}
+	if pod.DeletionGracePeriodSeconds != nil {
+		all[annotationDeletionGrace] = strconv.FormatInt(*pod.DeletionGracePeriodSeconds, 10)
+	}
+	encoded := map[string]any{}
+	if len(c.Ports) > 0 {
+		encoded[annotationPorts] = c.Ports
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		encoded[annotationPreStop] = c.Lifecycle.PreStop
+	}
+	for key, value := range encoded {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the annotation %s of container %s: %w", key, c.Name, err)
+		}
+		all[key] = string(text)
+	}
+	return all, nil
 }
 
 // kindLabels marks a container that must end before the pod's containers start.
@@ -121,7 +151,7 @@ func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string
 		if err := makeMessageFile(path); err != nil {
 			return nil, err
 		}
-		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: c.TerminationMessagePath})
+		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: absolute(c.TerminationMessagePath)})
 	}
 	return mounts, nil
 }
@@ -136,8 +166,8 @@ func (l *Lifecycle) volumeMount(s start, c *corev1.Container, index int, known m
 	sub := m.SubPath
 	if m.SubPathExpr != "" {
 		sub = env.Expand(m.SubPathExpr, known)
-		if strings.Contains(sub, "$(") {
-			return runtime.Mount{}, fmt.Errorf("missing value for %q", m.SubPathExpr)
+		if missing := env.Missing(m.SubPathExpr, known); len(missing) > 0 {
+			return runtime.Mount{}, fmt.Errorf("missing value for %s", strings.Join(missing, ", "))
 		}
 	}
 	if sub != "" {
@@ -181,59 +211,13 @@ func absolute(path string) string {
 	return "/" + path
 }
 
-// The limits of CPU shares and quota, and the OOM scores, are the kubelet's.
-const (
-	minShares       = 2
-	maxShares       = 262144
-	quotaPeriod     = 100000
-	minQuota        = 1000
-	scoreGuaranteed = -997
-	scoreBestEffort = 1000
-)
-
-func (l *Lifecycle) resources(pod *corev1.Pod, c *corev1.Container, node *corev1.Node) runtime.Resources {
-	request, limit := c.Resources.Requests.Cpu().MilliValue(), c.Resources.Limits.Cpu().MilliValue()
-	if request == 0 {
-		request = limit
-	}
-	r := runtime.Resources{
-		CPUShares:   min(max(request*1024/1000, minShares), maxShares),
-		MemoryLimit: c.Resources.Limits.Memory().Value(),
-		OOMScoreAdj: oomScore(pod, c, node),
-	}
-	if limit > 0 {
-		r.CPUPeriod = quotaPeriod
-		r.CPUQuota = max(limit*quotaPeriod/1000, minQuota)
-	}
-	return r
-}
-
-// oomScore makes containers that requested less of the node's memory die first (kubelet, qos
-// policy).
-func oomScore(pod *corev1.Pod, c *corev1.Container, node *corev1.Node) int64 {
-	switch pod.Status.QOSClass {
-	case corev1.PodQOSGuaranteed:
-		return scoreGuaranteed
-	case corev1.PodQOSBestEffort:
-		return scoreBestEffort
-	}
-	capacity := node.Status.Capacity.Memory().Value()
-	if capacity == 0 {
-		return scoreBestEffort - 1
-	}
-	score := 1000 - 1000*c.Resources.Requests.Memory().Value()/capacity
-	return min(max(score, 1000+scoreGuaranteed), scoreBestEffort-1)
-}
-
 func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.SecurityContext {
 	var s runtime.SecurityContext
 	s.Seccomp = runtime.SecurityProfile{Type: string(corev1.SeccompProfileTypeUnconfined)}
+	s.SupplementalGroups = groups(pod)
 	if p := pod.Spec.SecurityContext; p != nil {
 		s.RunAsUser, s.RunAsGroup = p.RunAsUser, p.RunAsGroup
-		s.SupplementalGroups = p.SupplementalGroups
-		if p.FSGroup != nil {
-			s.SupplementalGroups = append(append([]int64(nil), s.SupplementalGroups...), *p.FSGroup)
-		}
+		s.AppArmor = appArmor(p.AppArmorProfile)
 		if p.SeccompProfile != nil {
 			s.Seccomp = l.seccomp(p.SeccompProfile)
 		}
@@ -255,17 +239,39 @@ func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.Secur
 		if own.SeccompProfile != nil {
 			s.Seccomp = l.seccomp(own.SeccompProfile)
 		}
-	}
-	if !s.Privileged {
-		// Kubernetes' DefaultProcMount.
-		s.MaskedPaths = []string{
-			"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-			"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
-			"/sys/devices/virtual/powercap",
+		if own.AppArmorProfile != nil {
+			s.AppArmor = appArmor(own.AppArmorProfile)
 		}
-		s.ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	}
+	// Kubernetes' DefaultProcMount. The runtime masks nothing in a privileged container.
+	s.MaskedPaths = append([]string{
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware",
+		"/sys/devices/virtual/powercap",
+	}, l.cfg.MaskedPaths...)
+	s.ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	return s
+}
+
+// groups returns the groups of all processes of a pod beyond those of their users.
+func groups(pod *corev1.Pod) []int64 {
+	s := pod.Spec.SecurityContext
+	if s == nil {
+		return nil
+	}
+	if s.FSGroup == nil {
+		return s.SupplementalGroups
+	}
+	return append([]int64{*s.FSGroup}, s.SupplementalGroups...)
+}
+
+// appArmor returns a profile as the runtime knows it; nil if the pod asks for none. Profiles of the
+// node are not supported.
+func appArmor(p *corev1.AppArmorProfile) *runtime.SecurityProfile {
+	if p == nil {
+		return nil
+	}
+	return &runtime.SecurityProfile{Type: string(p.Type)}
 }
 
 // seccomp returns the profile as the runtime knows it: a local profile by its path, as in the
@@ -286,32 +292,44 @@ func capabilities(list []corev1.Capability) []string {
 	return names
 }
 
-// checkUser refuses to run a container as root if its spec forbids that.
-func (l *Lifecycle) checkUser(ctx context.Context, pod *corev1.Pod, c *corev1.Container, image string) error {
-	nonRoot := pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
-	if c.SecurityContext != nil && c.SecurityContext.RunAsNonRoot != nil {
-		nonRoot = *c.SecurityContext.RunAsNonRoot
-	}
-	if !nonRoot {
-		return nil
-	}
-	if user := l.security(pod, c).RunAsUser; user != nil {
-		if *user == 0 {
+// setUser sets the user of a container whose spec has none to the user of its image, and refuses to
+// run a container as root if its spec forbids that.
+func (l *Lifecycle) setUser(ctx context.Context, pod *corev1.Pod, c *corev1.Container, image string, s *runtime.SecurityContext) error {
+	if s.RunAsUser != nil {
+		if *s.RunAsUser == 0 && nonRoot(pod, c) {
 			return fmt.Errorf("container's runAsUser breaks non-root policy (pod: %q, container: %s)", formatPod(pod), c.Name)
 		}
 		return nil
 	}
 	found, err := l.cfg.Runtime.ImageStatus(ctx, image)
-	if err != nil {
+	switch {
+	case err != nil && !nonRoot(pod, c):
+		return nil // The runtime reads the user of the image itself.
+	case err != nil:
 		return fmt.Errorf("reading the user of the image: %w", err)
+	case found.UID != nil:
+		s.RunAsUser = found.UID
+	case found.Username != "":
+		s.RunAsUserName = found.Username
+	default:
+		s.RunAsUser = new(int64)
 	}
 	switch {
-	case found.UID != nil && *found.UID == 0, found.UID == nil && found.Username == "":
-		return fmt.Errorf("container has runAsNonRoot and image will run as root (pod: %q, container: %s)", formatPod(pod), c.Name)
-	case found.UID == nil:
+	case !nonRoot(pod, c):
+	case s.RunAsUser == nil:
 		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root (pod: %q, container: %s)", found.Username, formatPod(pod), c.Name)
+	case *s.RunAsUser == 0:
+		return fmt.Errorf("container has runAsNonRoot and image will run as root (pod: %q, container: %s)", formatPod(pod), c.Name)
 	}
 	return nil
+}
+
+// nonRoot reports whether a container must not run as root.
+func nonRoot(pod *corev1.Pod, c *corev1.Container) bool {
+	if c.SecurityContext != nil && c.SecurityContext.RunAsNonRoot != nil {
+		return *c.SecurityContext.RunAsNonRoot
+	}
+	return pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
@@ -321,43 +339,61 @@ func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.Sandb
 	spec := &pod.Spec
 	cfg := runtime.SandboxConfig{
 		Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Attempt: attempt,
-		LogDirectory: l.podLogDir(pod), DNS: l.dns(pod),
+		LogDirectory: l.podLogDir(pod), DNS: l.resolver.Pod(pod),
 		Labels: maps.Clone(pod.Labels), Annotations: maps.Clone(pod.Annotations),
 		HostNetwork: spec.HostNetwork, HostPID: spec.HostPID, HostIPC: spec.HostIPC, SharePID: isTrue(spec.ShareProcessNamespace),
-		Seccomp: runtime.SecurityProfile{Type: string(corev1.SeccompProfileTypeRuntimeDefault)},
+		Seccomp:   runtime.SecurityProfile{Type: string(corev1.SeccompProfileTypeRuntimeDefault)},
+		Resources: l.podResources(pod), Overhead: l.overhead(pod),
+		SupplementalGroups: groups(pod),
 	}
 	if !spec.HostNetwork {
 		cfg.Hostname = hostname(pod)
 	}
 	if s := spec.SecurityContext; s != nil {
-		cfg.RunAsUser, cfg.RunAsGroup, cfg.SupplementalGroups = s.RunAsUser, s.RunAsGroup, s.SupplementalGroups
+		cfg.RunAsUser, cfg.RunAsGroup = s.RunAsUser, s.RunAsGroup
 		for _, sysctl := range s.Sysctls {
 			if cfg.Sysctls == nil {
 				cfg.Sysctls = map[string]string{}
 			}
-			cfg.Sysctls[sysctl.Name] = sysctl.Value
+			cfg.Sysctls[kernelsysctl.NormalizeName(sysctl.Name)] = sysctl.Value
 		}
 	}
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
-			if s := list[i].SecurityContext; s != nil && isTrue(s.Privileged) {
+			c := &list[i]
+			if s := c.SecurityContext; s != nil && isTrue(s.Privileged) {
 				cfg.Privileged = true
 			}
-			for _, p := range list[i].Ports {
-				if p.HostPort == 0 || spec.HostNetwork {
-					continue
-				}
-				protocol := runtime.TCP
-				if p.Protocol != "" {
-					protocol = runtime.Protocol(p.Protocol)
-				}
-				cfg.PortMappings = append(cfg.PortMappings, runtime.PortMapping{
-					Protocol: protocol, ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIP: p.HostIP,
-				})
-			}
+			cfg.PortMappings = append(cfg.PortMappings, portMappings(pod, c)...)
 		}
 	}
 	return cfg
+}
+
+// portMappings returns the ports of a container that its pod keeps while it runs. Those without a
+// port of the host tell the runtime what the pod listens on.
+func portMappings(pod *corev1.Pod, c *corev1.Container) []runtime.PortMapping {
+	if kindLabels(pod, c) != nil {
+		return nil
+	}
+	var mappings []runtime.PortMapping
+	seen := map[string]bool{}
+	for _, p := range c.Ports {
+		family := "any"
+		if p.HostIP != "" {
+			family = map[bool]string{true: "v6", false: "v4"}[strings.Contains(p.HostIP, ":")]
+		}
+		name := cmp.Or(p.Name, fmt.Sprintf("%s-%s-%s:%d:%d", family, p.Protocol, p.HostIP, p.ContainerPort, p.HostPort))
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		mappings = append(mappings, runtime.PortMapping{
+			Protocol:      runtime.Protocol(cmp.Or(p.Protocol, corev1.ProtocolTCP)),
+			ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIP: p.HostIP,
+		})
+	}
+	return mappings
 }
 
 // podLogDir returns the directory of a pod's logs: <namespace>_<name>_<uid>, as in Kubernetes.

@@ -2,6 +2,7 @@ package podlifecycle
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +29,10 @@ func TestResources(t *testing.T) {
 		in    corev1.ResourceRequirements
 		want  runtime.Resources
 	}{
-		{"nothing requested", corev1.PodQOSBestEffort, corev1.ResourceRequirements{}, runtime.Resources{CPUShares: 2, OOMScoreAdj: 1000}},
+		{"nothing requested", corev1.PodQOSBestEffort, corev1.ResourceRequirements{}, runtime.Resources{CPUShares: 2, CPUPeriod: 100000, OOMScoreAdj: 1000}},
 		{"guaranteed", corev1.PodQOSGuaranteed, corev1.ResourceRequirements{Requests: list("500m", "1Gi"), Limits: list("500m", "1Gi")},
 			runtime.Resources{CPUShares: 512, CPUQuota: 50000, CPUPeriod: 100000, MemoryLimit: 1 << 30, OOMScoreAdj: -997}},
-		{"burstable", corev1.PodQOSBurstable, corev1.ResourceRequirements{Requests: list("2", "5Gi")}, runtime.Resources{CPUShares: 2048, OOMScoreAdj: 500}},
+		{"burstable", corev1.PodQOSBurstable, corev1.ResourceRequirements{Requests: list("2", "5Gi")}, runtime.Resources{CPUShares: 2048, CPUPeriod: 100000, OOMScoreAdj: 500}},
 		{"a limit implies the request", corev1.PodQOSBurstable, corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m")}},
 			runtime.Resources{CPUShares: 5, CPUQuota: 1000, CPUPeriod: 100000, OOMScoreAdj: 999}},
 	}
@@ -60,53 +61,100 @@ func TestSecurity(t *testing.T) {
 	if *s.RunAsUser != other || !s.ReadOnlyRootFS || !s.NoNewPrivs || s.Privileged || s.Seccomp.Type != "RuntimeDefault" || len(s.MaskedPaths) == 0 {
 		t.Errorf("security: %+v", s)
 	}
-	if diff := cmp.Diff([]int64{7, 3000}, s.SupplementalGroups); diff != "" {
+	if diff := cmp.Diff([]int64{3000, 7}, s.SupplementalGroups); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"NET_ADMIN", "ALL"}, append(s.AddCapabilities, s.DropCapabilities...)); diff != "" {
 		t.Error(diff)
 	}
-	if s := (&Lifecycle{}).security(&corev1.Pod{}, &corev1.Container{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}); !s.Privileged || len(s.MaskedPaths) != 0 {
+	if s := (&Lifecycle{}).security(&corev1.Pod{}, &corev1.Container{SecurityContext: &corev1.SecurityContext{Privileged: &yes}}); !s.Privileged || len(s.MaskedPaths) == 0 {
 		t.Errorf("a privileged container: %+v", s)
 	}
 }
 
-func TestDNS(t *testing.T) {
-	l := &Lifecycle{cfg: Config{ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: corev1.PodSpec{DNSPolicy: corev1.DNSClusterFirst}}
-	got := l.dns(pod)
-	if got.Servers[0] != "10.96.0.10" || got.Searches[0] != "shop.svc.cluster.local" || got.Options[0] != "ndots:5" {
-		t.Errorf("cluster first: %+v", got)
+// TestPortMappings maps the ports of what runs as long as the pod.
+func TestPortMappings(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	port := func(name string, host int32) []corev1.ContainerPort {
+		return []corev1.ContainerPort{{Name: name, ContainerPort: 80, HostPort: host}}
 	}
-	pod.Spec.DNSPolicy = corev1.DNSDefault
-	if got := l.dns(pod); got != nil {
-		t.Errorf("default: %+v", got)
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: "i", Ports: port("i", 1)}, {Name: "s", RestartPolicy: &always, Ports: port("s", 2)}},
+		Containers:     []corev1.Container{{Name: "a", Ports: append(port("a", 3), port("a", 4)...)}},
+	}}
+	var hosts []int32
+	for _, mapping := range (&Lifecycle{}).sandboxConfig(pod, 0).PortMappings {
+		hosts = append(hosts, mapping.HostPort)
 	}
-	two := "2"
-	pod.Spec.DNSPolicy = corev1.DNSNone
-	pod.Spec.DNSConfig = &corev1.PodDNSConfig{
-		Nameservers: []string{"1.2.3.4"}, Searches: []string{"x"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &two}, {Name: "edns0"}},
-	}
-	want := &runtime.DNSConfig{Servers: []string{"1.2.3.4"}, Searches: []string{"x"}, Options: []string{"ndots:2", "edns0"}}
-	if diff := cmp.Diff(want, l.dns(pod)); diff != "" {
-		t.Error(diff)
-	}
-	pod.Spec.DNSPolicy = corev1.DNSClusterFirst
-	if got := l.dns(pod).Options; strings.Join(got, " ") != "ndots:2 edns0" {
-		t.Errorf("the pod's option does not override the cluster's: %q", got)
+	if !slices.Equal(hosts, []int32{3, 2}) {
+		t.Errorf("ports of the host: %d", hosts)
 	}
 }
 
-func FuzzParseResolver(f *testing.F) {
-	f.Add("nameserver 1.1.1.1\nsearch a b\noptions ndots:5\n")
-	f.Add("search\n\n# nothing\nnameserver")
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, server := range parseResolver(text).Servers {
-			if server == "" || strings.ContainsAny(server, " \n") {
-				t.Errorf("server %q of %q", server, text)
-			}
-		}
-	})
+// TestHugePages limits each size of the kernel, and no other.
+func TestHugePages(t *testing.T) {
+	l := &Lifecycle{cfg: Config{HugePageSizes: []string{"1GB", "2MB"}}}
+	c := &corev1.Container{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+		"hugepages-2Mi": resource.MustParse("64Mi"), "hugepages-64Ki": resource.MustParse("1Mi"), "hugepages-bad": resource.MustParse("1"),
+	}}}
+	want := []runtime.HugePageLimit{{PageSize: "1GB"}, {PageSize: "2MB", Limit: 64 << 20}}
+	if diff := cmp.Diff(want, l.hugePages(c)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOOMScores covers what depends on more than the container.
+func TestOOMScores(t *testing.T) {
+	node := &corev1.Node{Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Gi")}}}
+	memory := func(text string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(text)}}
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	sidecar := corev1.Container{Name: "s", RestartPolicy: &always, Resources: memory("1Gi")}
+	pod := &corev1.Pod{
+		Spec:   corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{{Resources: memory("5Gi")}, {Resources: memory("3Gi")}}},
+		Status: corev1.PodStatus{QOSClass: corev1.PodQOSBurstable},
+	}
+	if got := oomScore(pod, &sidecar, node); got != 700 {
+		t.Errorf("a sidecar: %d, want that of the least container, 700", got)
+	}
+	priority := int32(systemCriticalPriority + 1000)
+	pod.Spec.Priority, pod.Spec.PriorityClassName = &priority, systemNodeCritical
+	if got := oomScore(pod, &sidecar, node); got != scoreGuaranteed {
+		t.Errorf("a pod that the node needs: %d", got)
+	}
+}
+
+// TestCgroupV2 kills the processes of a container together.
+func TestCgroupV2(t *testing.T) {
+	l := &Lifecycle{cfg: Config{CgroupV2: true}}
+	got := l.resources(&corev1.Pod{Status: corev1.PodStatus{QOSClass: corev1.PodQOSBestEffort}}, &corev1.Container{}, &corev1.Node{}).Unified
+	want := map[string]string{"memory.oom.group": "1", "memory.min": "0", "memory.low": "0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := l.podResources(&corev1.Pod{}).Unified; len(got) != 1 {
+		t.Errorf("a pod: %v", got)
+	}
+}
+
+// TestAppArmor passes on what the pod and then the container asks for.
+func TestAppArmor(t *testing.T) {
+	unconfined := &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{
+		AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault},
+	}}}
+	l := &Lifecycle{}
+	if got := l.security(pod, &corev1.Container{}).AppArmor; got == nil || got.Type != "RuntimeDefault" {
+		t.Errorf("the pod's: %+v", got)
+	}
+	own := &corev1.Container{SecurityContext: &corev1.SecurityContext{AppArmorProfile: unconfined}}
+	if got := l.security(pod, own).AppArmor; got == nil || got.Type != "Unconfined" {
+		t.Errorf("the container's: %+v", got)
+	}
+	if got := l.security(&corev1.Pod{}, &corev1.Container{}).AppArmor; got != nil {
+		t.Errorf("none: %+v", got)
+	}
 }
 
 func TestHosts(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// minGrace is the grace period of a container whose preStop hook used up its time.
+// minGrace is the shortest grace period of a container that is stopped: the kubelet's, which avoids
+// that processes are killed which would end at once.
 const minGrace = 2 * time.Second
 
 // seconds converts a number of seconds from the API, which may be any. It caps the number at 68
@@ -28,10 +29,15 @@ func seconds(n int64) time.Duration {
 }
 
 func graceOf(pod *corev1.Pod) time.Duration {
-	switch {
-	case pod.DeletionGracePeriodSeconds != nil:
+	if pod.DeletionGracePeriodSeconds != nil {
 		return seconds(*pod.DeletionGracePeriodSeconds)
-	case pod.Spec.TerminationGracePeriodSeconds != nil:
+	}
+	return specGrace(pod)
+}
+
+// specGrace returns the grace period of a pod that is not being deleted.
+func specGrace(pod *corev1.Pod) time.Duration {
+	if pod.Spec.TerminationGracePeriodSeconds != nil {
 		return seconds(*pod.Spec.TerminationGracePeriodSeconds)
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
@@ -126,8 +132,9 @@ func (l *Lifecycle) killContainer(ctx context.Context, pod *corev1.Pod, c *runti
 	if c.State == runtime.Running && spec != nil && spec.Lifecycle != nil && spec.Lifecycle.PreStop != nil && grace > 0 {
 		began := time.Now()
 		l.preStop(ctx, pod, spec, c, grace)
-		grace = max(minGrace, grace-time.Since(began))
+		grace -= time.Since(began)
 	}
+	grace = max(minGrace, grace)
 	began := time.Now()
 	err := l.cfg.Runtime.StopContainer(ctx, c.ID, grace)
 	l.hop(pod, began, "StopContainer "+c.Name)

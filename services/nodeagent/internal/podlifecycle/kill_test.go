@@ -35,7 +35,7 @@ func TestTerminate(t *testing.T) {
 	}{
 		{name: "one container", have: "box a=Running", grace: 30, did: "stop a 30s, halt box-0", told: "Killing"},
 		{name: "nothing runs", have: "deadbox a=Exited", grace: 30},
-		{name: "at once", have: "box a=Running", grace: 0, hook: exec, did: "stop a 0s, halt box-0", told: "Killing"},
+		{name: "at once", have: "box a=Running", grace: 0, hook: exec, did: "stop a 2s, halt box-0", told: "Killing"},
 		{name: "side by side", have: "box a=Running b=Running", grace: 30, takes: map[string]time.Duration{"stop a": 9 * time.Second, "stop b": 5 * time.Second},
 			did: "stop b 30s, stop a 30s, halt box-0", told: "Killing Killing", took: 9 * time.Second},
 		{name: "sidecars last, in reverse order", have: "box s-1=Running s-2=Running a=Running", grace: 30,

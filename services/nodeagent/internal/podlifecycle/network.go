@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
 const maxHostname = 63
@@ -33,80 +31,6 @@ func (l *Lifecycle) warnOfDNS(pod *corev1.Pod) {
 			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
 			formatPod(pod), policy, corev1.DNSDefault)
 	}
-}
-
-// dns returns the pod's resolver configuration; nil for the host's own.
-func (l *Lifecycle) dns(pod *corev1.Pod) *runtime.DNSConfig {
-	policy := pod.Spec.DNSPolicy
-	if policy == corev1.DNSClusterFirst && pod.Spec.HostNetwork {
-		policy = corev1.DNSDefault
-	}
-	var cfg runtime.DNSConfig
-	switch policy {
-	case corev1.DNSNone:
-	case corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, "":
-		if len(l.cfg.ClusterDNS) > 0 {
-			cfg.Servers = append(cfg.Servers, l.cfg.ClusterDNS...)
-			domain := l.cfg.ClusterDomain
-			cfg.Searches = []string{pod.Namespace + ".svc." + domain, "svc." + domain, domain}
-			cfg.Searches = append(cfg.Searches, hostResolver().Searches...)
-			cfg.Options = []string{"ndots:5"}
-			break
-		}
-		fallthrough
-	default:
-		if pod.Spec.DNSConfig == nil {
-			return nil
-		}
-		cfg = hostResolver()
-	}
-	if extra := pod.Spec.DNSConfig; extra != nil {
-		cfg.Servers = append(cfg.Servers, extra.Nameservers...)
-		cfg.Searches = append(cfg.Searches, extra.Searches...)
-		for _, o := range extra.Options {
-			text := o.Name
-			if o.Value != nil {
-				text += ":" + *o.Value
-			}
-			name, _, _ := strings.Cut(text, ":")
-			kept := cfg.Options[:0]
-			for _, old := range cfg.Options {
-				if oldName, _, _ := strings.Cut(old, ":"); oldName != name {
-					kept = append(kept, old)
-				}
-			}
-			cfg.Options = append(kept, text)
-		}
-	}
-	return &cfg
-}
-
-// hostResolver returns the host's resolver configuration; empty if there is none.
-func hostResolver() runtime.DNSConfig {
-	text, err := os.ReadFile("/etc/resolv.conf")
-	if err != nil {
-		return runtime.DNSConfig{}
-	}
-	return parseResolver(string(text))
-}
-
-func parseResolver(text string) runtime.DNSConfig {
-	var cfg runtime.DNSConfig
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		switch fields[0] {
-		case "nameserver":
-			cfg.Servers = append(cfg.Servers, fields[1])
-		case "search":
-			cfg.Searches = append([]string(nil), fields[1:]...) // The last line applies.
-		case "options":
-			cfg.Options = append([]string(nil), fields[1:]...)
-		}
-	}
-	return cfg
 }
 
 // writeHosts writes the pod's /etc/hosts and returns its path on the host.

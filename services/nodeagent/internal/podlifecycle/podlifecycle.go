@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
+	"github.com/garboard/garboard/services/nodeagent/internal/resolver"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
@@ -57,6 +58,14 @@ type Config struct {
 	NodeIPs []string
 	// LogDir holds containers' logs, and SeccompDir the seccomp profiles that pods may refer to.
 	LogDir, SeccompDir string
+	// MaskedPaths are hidden from containers in addition to those that every machine hides.
+	MaskedPaths []string
+	// HugePageSizes are the sizes that the kernel has, as in cgroups ("2MB"), and CgroupV2 reports
+	// whether it has cgroups v2.
+	HugePageSizes []string
+	CgroupV2      bool
+	// ResolverConfig is the path of the node's resolver configuration (resolv.conf).
+	ResolverConfig string
 	// ClusterDNS and ClusterDomain apply to pods with dnsPolicy ClusterFirst.
 	ClusterDNS    []string
 	ClusterDomain string
@@ -72,8 +81,9 @@ type Config struct {
 
 // Lifecycle performs the steps of pods' lifecycles. For one pod calls come one at a time.
 type Lifecycle struct {
-	cfg     Config
-	crashes *crashloop.Delays
+	cfg      Config
+	crashes  *crashloop.Delays
+	resolver resolver.Config
 
 	mu sync.Mutex
 	// reasons are the reasons why containers wait, by pod and container.
@@ -87,10 +97,11 @@ var _ podworkers.Syncer = (*Lifecycle)(nil)
 // New returns a Lifecycle.
 func New(cfg Config) *Lifecycle {
 	return &Lifecycle{
-		cfg:     cfg,
-		crashes: crashloop.New(crashloop.Initial, crashloop.Max, crashloop.Reset),
-		reasons: map[string]map[string]status.Reason{},
-		kills:   map[string]*podworkers.Kill{},
+		cfg:      cfg,
+		crashes:  crashloop.New(crashloop.Initial, crashloop.Max, crashloop.Reset),
+		resolver: resolver.Config{Path: cfg.ResolverConfig, ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain},
+		reasons:  map[string]map[string]status.Reason{},
+		kills:    map[string]*podworkers.Kill{},
 	}
 }
 

@@ -86,7 +86,7 @@ func (l *Lifecycle) tryStart(ctx context.Context, s start, c *corev1.Container) 
 			}
 		}
 	}
-	image, err := l.image(ctx, pod, c)
+	image, err := l.image(ctx, s, c)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,8 @@ func (l *Lifecycle) tryStart(ctx context.Context, s start, c *corev1.Container) 
 }
 
 // image ensures that the container's image is on the node.
-func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (string, error) {
+func (l *Lifecycle) image(ctx context.Context, s start, c *corev1.Container) (string, error) {
+	pod := s.pod
 	var secrets []*corev1.Secret
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		secret, err := l.cfg.References.Secret(ctx, pod.Namespace, ref.Name)
@@ -125,7 +126,7 @@ func (l *Lifecycle) image(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 	}
 	began := time.Now()
 	ref, err := l.cfg.Images.Ensure(ctx, images.Request{
-		Pod: pod.UID, Image: c.Image, Policy: c.ImagePullPolicy, Annotations: pod.Annotations, Secrets: secrets,
+		Pod: pod.UID, Image: c.Image, Policy: c.ImagePullPolicy, Sandbox: s.sandbox, Secrets: secrets,
 	}, func(eventType, reason, message string) { l.event(pod, c.Name, eventType, reason, "%s", message) })
 	l.hop(pod, began, "image "+c.Image)
 	if failed, ok := errors.AsType[*images.Error](err); ok {

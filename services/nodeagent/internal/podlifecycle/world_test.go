@@ -138,7 +138,7 @@ func (m *machine) ImageStatus(_ context.Context, ref string) (runtime.Image, err
 	return image, nil
 }
 
-func (m *machine) PullImage(ctx context.Context, ref string, auth runtime.Auth, _ map[string]string) (string, error) {
+func (m *machine) PullImage(ctx context.Context, ref string, auth runtime.Auth, _ runtime.SandboxConfig) (string, error) {
 	return ref, m.call(ctx, "pull "+ref, auth.Username)
 }
 

@@ -183,12 +183,12 @@ func TestErrors(t *testing.T) {
 		{status.Error(codes.NotFound, "no such"), runtime.ErrNotFound, "rpc error: code = NotFound desc = no such"},
 		{status.Error(codes.DeadlineExceeded, "late"), runtime.ErrTimeout, "rpc error: code = DeadlineExceeded desc = late"},
 		{status.Error(codes.Unimplemented, "what"), runtime.ErrUnsupported, "rpc error: code = Unimplemented desc = what"},
-		{status.Error(codes.Unknown, "RegistryUnavailable: 503"), runtime.ErrRegistryUnavailable, "rpc error: code = Unknown desc = RegistryUnavailable: 503"},
-		{status.Error(codes.Unknown, "SignatureValidationFailed: no key"), runtime.ErrSignatureValidationFailed, "rpc error: code = Unknown desc = SignatureValidationFailed: no key"},
-		{errors.New("plain"), nil, "rpc error: code = Unknown desc = plain"},
+		{status.Error(codes.Unknown, "RegistryUnavailable: 503"), runtime.ErrRegistryUnavailable, "RegistryUnavailable: 503"},
+		{status.Error(codes.Unknown, "SignatureValidationFailed: no key"), runtime.ErrSignatureValidationFailed, "SignatureValidationFailed: no key"},
+		{errors.New("plain"), nil, "plain"},
 	} {
 		calls.fail("PullImage", test.fault)
-		_, err := b.client.PullImage(t.Context(), "nginx", runtime.Auth{}, nil)
+		_, err := b.client.PullImage(t.Context(), "nginx", runtime.Auth{}, runtime.SandboxConfig{})
 		if err == nil || test.kind != nil && !errors.Is(err, test.kind) || runtime.Describe(err) != test.words ||
 			err.Error() != `pulling the image "nginx": `+test.words {
 			t.Errorf("%v became %v", test.fault, err)

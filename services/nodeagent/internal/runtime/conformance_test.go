@@ -156,7 +156,7 @@ func (b *bench) sandbox(t *testing.T, cfg runtime.SandboxConfig) string {
 
 func (b *bench) pull(t *testing.T, image string) string {
 	t.Helper()
-	ref, err := b.client.PullImage(t.Context(), image, runtime.Auth{}, nil)
+	ref, err := b.client.PullImage(t.Context(), image, runtime.Auth{}, runtime.SandboxConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,15 +279,15 @@ func testImages(t *testing.T, b *bench) {
 	if !b.real {
 		return
 	}
-	_, err = b.client.PullImage(t.Context(), "nginx:no-such-tag", runtime.Auth{}, nil)
+	_, err = b.client.PullImage(t.Context(), "nginx:no-such-tag", runtime.Auth{}, runtime.SandboxConfig{})
 	if !errors.Is(err, runtime.ErrNotFound) {
 		t.Errorf("a tag missing in the registry: %v", err)
 	}
-	if _, err = b.client.PullImage(t.Context(), harness.PrivateImage, runtime.Auth{}, nil); err == nil {
+	if _, err = b.client.PullImage(t.Context(), harness.PrivateImage, runtime.Auth{}, runtime.SandboxConfig{}); err == nil {
 		t.Error("a private image was pulled without credentials")
 	}
 	auth := runtime.Auth{Username: harness.PrivateUser, Password: harness.PrivatePassword}
-	if _, err = b.client.PullImage(t.Context(), harness.PrivateImage, auth, nil); err != nil {
+	if _, err = b.client.PullImage(t.Context(), harness.PrivateImage, auth, runtime.SandboxConfig{}); err != nil {
 		t.Errorf("a private image with credentials: %v", err)
 	}
 }

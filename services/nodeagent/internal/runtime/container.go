@@ -173,14 +173,7 @@ func (c *Client) containerConfig(cfg ContainerConfig, sandbox SandboxConfig) *cr
 		StdinOnce:   cfg.StdinOnce,
 		Tty:         cfg.TTY,
 		Linux: &cri.LinuxContainerConfig{
-			Resources: &cri.LinuxContainerResources{
-				CpuShares:          cfg.Resources.CPUShares,
-				CpuQuota:           cfg.Resources.CPUQuota,
-				CpuPeriod:          cfg.Resources.CPUPeriod,
-				MemoryLimitInBytes: cfg.Resources.MemoryLimit,
-				OomScoreAdj:        cfg.Resources.OOMScoreAdj,
-				Unified:            cfg.Resources.Unified,
-			},
+			Resources:       resources(cfg.Resources),
 			SecurityContext: containerSecurity(cfg.Security, sandbox),
 		},
 	}
@@ -201,6 +194,21 @@ func (c *Client) containerConfig(cfg ContainerConfig, sandbox SandboxConfig) *cr
 	return out
 }
 
+func resources(r Resources) *cri.LinuxContainerResources {
+	out := &cri.LinuxContainerResources{
+		CpuShares:          r.CPUShares,
+		CpuQuota:           r.CPUQuota,
+		CpuPeriod:          r.CPUPeriod,
+		MemoryLimitInBytes: r.MemoryLimit,
+		OomScoreAdj:        r.OOMScoreAdj,
+		Unified:            r.Unified,
+	}
+	for _, limit := range r.HugePageLimits {
+		out.HugepageLimits = append(out.HugepageLimits, &cri.HugepageLimit{PageSize: limit.PageSize, Limit: limit.Limit})
+	}
+	return out
+}
+
 func containerSecurity(s SecurityContext, sandbox SandboxConfig) *cri.LinuxContainerSecurityContext {
 	out := &cri.LinuxContainerSecurityContext{
 		Privileged:         s.Privileged,
@@ -215,10 +223,21 @@ func containerSecurity(s SecurityContext, sandbox SandboxConfig) *cri.LinuxConta
 		MaskedPaths:        s.MaskedPaths,
 		ReadonlyPaths:      s.ReadonlyPaths,
 	}
-	if len(s.AddCapabilities)+len(s.DropCapabilities) > 0 {
+	if s.AppArmor != nil {
+		out.Apparmor, out.ApparmorProfile = securityProfile(*s.AppArmor), deprecatedAppArmor(*s.AppArmor)
+	}
+	if s.AddCapabilities != nil || s.DropCapabilities != nil {
 		out.Capabilities = &cri.Capability{AddCapabilities: s.AddCapabilities, DropCapabilities: s.DropCapabilities}
 	}
 	return out
+}
+
+// deprecatedAppArmor returns a profile in the form that older runtimes read.
+func deprecatedAppArmor(p SecurityProfile) string {
+	if p.Type == "RuntimeDefault" {
+		return "runtime/default"
+	}
+	return "unconfined"
 }
 
 func propagation(p Propagation) cri.MountPropagation {

@@ -2,15 +2,22 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // PullImage pulls an image and returns the runtime's reference to it, for CreateContainer. The
-// annotations are the pod's; the runtime may evaluate them. Only ctx limits the time of the call.
-func (c *Client) PullImage(ctx context.Context, ref string, auth Auth, annotations map[string]string) (string, error) {
-	request := &cri.PullImageRequest{Image: &cri.ImageSpec{Image: ref, Annotations: annotations}}
+// sandbox is the config of the pod's sandbox, which the runtime may evaluate, as the annotations of
+// the image. Only ctx limits the time of the call.
+func (c *Client) PullImage(ctx context.Context, ref string, auth Auth, sandbox SandboxConfig) (string, error) {
+	request := &cri.PullImageRequest{Image: &cri.ImageSpec{Image: ref, Annotations: sandbox.Annotations}}
+	if sandbox.UID != "" {
+		request.SandboxConfig = c.sandboxConfig(sandbox)
+	}
 	if auth != (Auth{}) {
 		request.Auth = &cri.AuthConfig{
 			Username:      auth.Username,
@@ -21,6 +28,10 @@ func (c *Client) PullImage(ctx context.Context, ref string, auth Auth, annotatio
 		}
 	}
 	answer, err := c.images.PullImage(ctx, request)
+	if err != nil && status.Code(err) == codes.Unknown {
+		// The code says nothing, and the message is what users read (CRI client of Kubernetes).
+		err = errors.New(status.Convert(err).Message())
+	}
 	if err != nil {
 		return "", failed(fmt.Sprintf("pulling the image %q", ref), err)
 	}

@@ -137,6 +137,8 @@ func (c *Client) sandboxConfig(cfg SandboxConfig) *cri.PodSandboxConfig {
 		Annotations:  cfg.Annotations,
 		Linux: &cri.LinuxPodSandboxConfig{
 			CgroupParent: cfg.CgroupParent,
+			Resources:    resources(cfg.Resources),
+			Overhead:     resources(cfg.Overhead),
 			Sysctls:      cfg.Sysctls,
 			SecurityContext: &cri.LinuxSandboxSecurityContext{
 				NamespaceOptions:   namespaceOptions(cfg),
@@ -181,6 +183,7 @@ func (c *Client) ownLabels() map[string]string {
 func namespaceOptions(cfg SandboxConfig) *cri.NamespaceOption {
 	options := &cri.NamespaceOption{
 		Network: cri.NamespaceMode_POD, Ipc: cri.NamespaceMode_POD, Pid: cri.NamespaceMode_CONTAINER,
+		UsernsOptions: &cri.UserNamespace{Mode: cri.NamespaceMode_NODE},
 	}
 	if cfg.HostNetwork {
 		options.Network = cri.NamespaceMode_NODE

@@ -58,6 +58,9 @@ type SandboxConfig struct {
 	// CgroupParent is the pod's cgroup as a cgroupfs path ("/garboard/pod<uid>"); the runtime's
 	// default when empty.
 	CgroupParent string
+	// Resources are the sums over the pod's containers, and Overhead what the pod takes beyond them.
+	// Runtimes that run each pod in a machine of its own size the machine by them.
+	Resources, Overhead Resources
 	// HostNetwork, HostPID and HostIPC share the host's namespaces. Otherwise network and IPC
 	// belong to the pod, and each container has its own PID namespace unless SharePID is set.
 	HostNetwork, HostPID, HostIPC, SharePID bool
@@ -187,8 +190,17 @@ type Resources struct {
 	MemoryLimit int64
 	// OOMScoreAdj is -1000 (never killed) to 1000 (killed first).
 	OOMScoreAdj int64
+	// HugePageLimits are in bytes, by the size of the pages as in cgroups ("2MB"). A size that is
+	// missing is not limited.
+	HugePageLimits []HugePageLimit
 	// Unified are cgroup v2 settings by file name; ignored by runtimes on cgroup v1.
 	Unified map[string]string
+}
+
+// HugePageLimit limits the huge pages of one size, in bytes.
+type HugePageLimit struct {
+	PageSize string
+	Limit    uint64
 }
 
 // SecurityContext is what a container may do.
@@ -203,9 +215,11 @@ type SecurityContext struct {
 	AddCapabilities, DropCapabilities []string
 	MaskedPaths, ReadonlyPaths        []string
 	Seccomp                           SecurityProfile
+	// AppArmor is the profile that the pod asks for; nil for the runtime's choice.
+	AppArmor *SecurityProfile
 }
 
-// SecurityProfile names a seccomp profile: "" for Unconfined, "RuntimeDefault", "Unconfined",
+// SecurityProfile names a seccomp or AppArmor profile: "" for Unconfined, "RuntimeDefault", "Unconfined",
 // or "Localhost" with LocalhostRef.
 type SecurityProfile struct {
 	Type         string
@@ -233,7 +247,7 @@ type Container struct {
 	LogPath     string
 	Labels      map[string]string
 	Annotations map[string]string
-	// Resources are the container's cgroup settings, without OOMScoreAdj and Unified; nil if the
+	// Resources are the container's settings of CPU and memory; nil if the
 	// runtime does not report them (containerd before 1.7).
 	Resources *Resources
 }

@@ -33,7 +33,7 @@ func TestRunEndsAfterItsCalls(t *testing.T) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		_, _ = client.PullImage(ctx, "nginx", runtime.Auth{}, nil) // it is cut off
+		_, _ = client.PullImage(ctx, "nginx", runtime.Auth{}, runtime.SandboxConfig{}) // it is cut off
 	}()
 	<-began
 	cancel()

@@ -124,7 +124,7 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref, err := client.PullImage(t.Context(), "nginx:1.14.2", runtime.Auth{}, nil)
+	ref, err := client.PullImage(t.Context(), "nginx:1.14.2", runtime.Auth{}, runtime.SandboxConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

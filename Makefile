@@ -93,7 +93,7 @@ simulate: ## Simulate the watch fabric under all faults, with SEEDS seeds.
 	go test -count=1 -timeout 1h ./services/apiserver/internal/test/simulation -seeds $(SEEDS)
 
 # The modules below test/upstream, each with the folder of its service that receives test data.
-UPSTREAM := apiserver=services/apiserver/internal/kinds/conformance scheduler=services/scheduler/internal/conformance
+UPSTREAM := apiserver=services/apiserver/internal/kinds/conformance scheduler=services/scheduler/internal/conformance nodeagent=services/nodeagent/internal/runtime/conformance
 upstream: SEEDS = 4
 upstream: ## Compare the services with Kubernetes' own code, with SEEDS random walks from SEED on; without SEED also save test data.
 	@mkdir -p bin

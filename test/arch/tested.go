@@ -52,6 +52,7 @@ var testedElsewhere = map[string]string{
 	"services/nodeagent":                                        isDoor,
 	"services/standalone":                                       isDoor,
 	"services/apiserver/internal/http/rest/resttest":            isTestSupport,
+	"services/nodeagent/internal/runtime/conformance":           isTestSupport,
 }
 
 // The reasons that several packages share.

@@ -41,6 +41,7 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/kinds/validation/scheduling":   replayed,
 	"services/apiserver/internal/kinds/validation/volumesource": replayed,
 	"services/apiserver/internal/kinds/conformance":             isTestSupport,
+	"services/apiserver/internal/kinds/kindsdoc":                isGenerator,
 	"services/apiserver/internal/kinds/core/allocate":           movesWithTheCatalog,
 	"services/apiserver/internal/registry/managedfields":        movesWithTheCatalog,
 	"services/apiserver/internal/registry/registrytest":         isTestSupport,

@@ -15,6 +15,15 @@ import (
 // Boundaries returns cases at the limits of each resource and each count.
 func Boundaries() []*conformance.Case {
 	cases := []*conformance.Case{{Pod: plainPod("p")}, {Pod: plainPod("p"), Nodes: []*corev1.Node{plainNode("n0")}}}
+	cases = append(cases, resourceLimits()...)
+	cases = append(cases, hardSpreads()...)
+	return append(cases, softSpreads()...)
+}
+
+// web selects all plain pods.
+var web = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+
+func resourceLimits() (cases []*conformance.Case) {
 	for _, limits := range [][]string{
 		// The resource and requests. A node has 4 of each, in its unit, and the pod on it takes 1.
 		{"cpu", "0", "1m", "2999m", "3", "3001m", "4", "4001m", "9223372036854775"},
@@ -40,6 +49,10 @@ func Boundaries() []*conformance.Case {
 		c.Nodes[0].Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(int64(room), resource.DecimalSI)
 		cases = append(cases, c)
 	}
+	return cases
+}
+
+func hardSpreads() (cases []*conformance.Case) {
 	for first := range 4 {
 		for second := range 3 {
 			for _, skew := range []int32{1, 2, 3} {
@@ -47,11 +60,41 @@ func Boundaries() []*conformance.Case {
 					c := crowded(first, second)
 					c.Pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 						MaxSkew: skew, MinDomains: domains, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
-						LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+						LabelSelector: web,
 					}}
 					cases = append(cases, c)
 				}
 			}
+		}
+	}
+	return cases
+}
+
+// softSpreads returns cases with a third node in the first's zone that lacks a label.
+func softSpreads() (cases []*conformance.Case) {
+	for counts := range 3 * 3 * 3 {
+		for _, keys := range [][]string{{corev1.LabelTopologyZone}, {corev1.LabelTopologyZone, "rack"}, {corev1.LabelHostname, "rack"}, nil} {
+			c := crowded(counts%3*2, counts/3%3)
+			third := plainNode("n2")
+			third.Labels[corev1.LabelTopologyZone] = "zone-n0"
+			c.Nodes[0].Labels["rack"], c.Nodes[1].Labels["rack"] = "r0", "r1"
+			c.Nodes = append(c.Nodes, third)
+			for i := range counts / 9 * 2 {
+				pod := plainPod(fmt.Sprintf("f%d", i))
+				pod.Spec.NodeName = "n2"
+				c.Pods = append(c.Pods, pod)
+			}
+			for _, key := range keys {
+				c.Pod.Spec.TopologySpreadConstraints = append(c.Pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+					MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: web,
+				})
+			}
+			if keys == nil {
+				c.Services = []*corev1.Service{{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Spec: corev1.ServiceSpec{Selector: web.MatchLabels},
+				}}
+			}
+			cases = append(cases, c)
 		}
 	}
 	return cases

@@ -1,41 +1,59 @@
 package upstream
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/garboard/garboard/services/scheduler/internal/conformance"
 )
 
-// maxVectors bounds the test data.
+// maxVectors bounds the random cases in the test data.
 const maxVectors = 400
 
-// Collector chooses the cases that become test data: those that show something that no earlier case
-// shows.
+// Collector chooses the cases that become test data: those that show what few other cases show.
 type Collector struct {
-	Vectors []conformance.Vector
-	seen    map[string]bool
+	// Always are test data in any case.
+	Always  []conformance.Vector
+	offered []conformance.Vector
+	marks   [][]string
+	// times counts the cases that have a mark.
+	times map[string]int
 }
 
 // NewCollector returns an empty collector.
-func NewCollector() *Collector { return &Collector{seen: map[string]bool{}} }
+func NewCollector() *Collector { return &Collector{times: map[string]int{}} }
 
-// Offer takes a case if it shows something new.
+// Offer takes a case.
 func (c *Collector) Offer(v conformance.Vector) {
-	if len(c.Vectors) == maxVectors {
-		return
+	marks := marksOf(&v)
+	for _, mark := range marks {
+		c.times[mark]++
 	}
-	fresh := false
-	for _, mark := range marks(&v) {
-		fresh = fresh || !c.seen[mark]
-		c.seen[mark] = true
+	c.offered, c.marks = append(c.offered, v), append(c.marks, marks)
+}
+
+// Vectors returns the test data: the random cases follow in the order in which they were offered.
+func (c *Collector) Vectors() []conformance.Vector {
+	rarity, order := make([]float64, len(c.offered)), make([]int, len(c.offered))
+	for i, marks := range c.marks {
+		order[i] = i
+		for _, mark := range marks {
+			rarity[i] += 1 / float64(c.times[mark])
+		}
 	}
-	if fresh {
-		c.Vectors = append(c.Vectors, v)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rarity[b], rarity[a]) })
+	order = order[:min(len(order), maxVectors)]
+	slices.Sort(order)
+	chosen := make([]conformance.Vector, len(order))
+	for i, at := range order {
+		chosen[i] = c.offered[at]
 	}
+	return append(slices.Clone(c.Always), chosen...)
 }
 
 // Write writes the vectors to a file.
@@ -47,15 +65,15 @@ func (c *Collector) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := conformance.WriteVectors(file, c.Vectors); err != nil {
+	if err := conformance.WriteVectors(file, c.Vectors()); err != nil {
 		return err
 	}
 	return file.Close()
 }
 
-// marks returns what a vector shows: the reason for which a pod with some field is refused, and each
-// score of a plugin.
-func marks(v *conformance.Vector) []string {
+// marksOf returns what a vector shows: what becomes of pods with some field, and each score of a
+// plugin; sorted, each once.
+func marksOf(v *conformance.Vector) []string {
 	found := []string{"message " + plain(v.Answer.Message)}
 	var fields []string
 	if data, err := json.Marshal(v.Case.Pod.Spec); err == nil {
@@ -64,16 +82,26 @@ func marks(v *conformance.Vector) []string {
 			fields = leaves(nil, "", spec)
 		}
 	}
+	var filters []string
 	for _, verdict := range v.Answer.Nodes {
+		filters = append(filters, verdict.Filter)
 		for _, field := range fields {
 			found = append(found, verdict.Filter+" "+field)
 		}
 		found = append(found, fmt.Sprint(verdict.Final, verdict.Reasons))
 		for plugin, score := range verdict.Scores {
 			found = append(found, fmt.Sprint(plugin, " ", score))
+			if score < 100 {
+				for _, field := range fields {
+					found = append(found, plugin+" "+field)
+				}
+			}
 		}
 	}
-	return found
+	slices.Sort(filters)
+	found = append(found, fmt.Sprint(slices.Compact(filters)))
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 func leaves(found []string, path string, value any) []string {

@@ -181,8 +181,15 @@ func (m *Maker) key() string {
 }
 
 func (m *Maker) spread(pod *corev1.Pod) {
+	when := of(m, corev1.DoNotSchedule, corev1.ScheduleAnyway, corev1.ScheduleAnyway)
+	for range 1 + m.IntN(2) {
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, m.constraint(when))
+	}
+}
+
+func (m *Maker) constraint(when corev1.UnsatisfiableConstraintAction) corev1.TopologySpreadConstraint {
 	c := corev1.TopologySpreadConstraint{
-		MaxSkew: of[int32](m, 1, 1, 2, 5), TopologyKey: m.key(), WhenUnsatisfiable: of(m, corev1.DoNotSchedule, corev1.ScheduleAnyway),
+		MaxSkew: of[int32](m, 1, 1, 2, 5), TopologyKey: m.key(), WhenUnsatisfiable: when,
 		LabelSelector: m.selector(), NodeAffinityPolicy: some(m, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
 		NodeTaintsPolicy: some(m, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
 	}
@@ -192,7 +199,7 @@ func (m *Maker) spread(pod *corev1.Pod) {
 	if c.LabelSelector != nil && m.one(3) {
 		c.MatchLabelKeys = []string{of(m, "rev", "none")}
 	}
-	pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, c)
+	return c
 }
 
 func (m *Maker) term() corev1.PodAffinityTerm {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -64,7 +64,7 @@ type judged struct {
 // Answer answers a case. It must be called in a bubble, in which wait returns when all goroutines are
 // idle; all that it starts ends with ctx.
 func (o *Oracle) Answer(ctx context.Context, c *conformance.Case, wait func()) (conformance.Answer, error) {
-	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Logger{}))
+	ctx, cancel := context.WithCancel(logr.NewContext(ctx, logr.Discard()))
 	defer wait()
 	defer cancel()
 	j := &judged{c: c, oracle: o, snapshot: cache.NewSnapshot(c.Pods, c.Nodes), state: framework.NewCycleState()}
@@ -123,7 +123,7 @@ func newDRAManager(ctx context.Context, client *fake.Clientset, factory informer
 	if err != nil {
 		return nil, fmt.Errorf("starting the tracker of resource slices: %w", err)
 	}
-	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	claims := assumecache.NewAssumeCache(logr.FromContextOrDiscard(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
 	return dynamicresources.NewDRAManager(ctx, claims, slices, factory), nil
 }
 
@@ -255,8 +255,8 @@ func appendObjects[T runtime.Object](all []runtime.Object, some []T) []runtime.O
 // nobody nominates no pods: nothing is preempted.
 type nobody struct{}
 
-func (nobody) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (nobody) AddNominatedPod(logr.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
 func (nobody) DeleteNominatedPodIfExists(*corev1.Pod)                        {}
-func (nobody) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo)      {}
+func (nobody) UpdateNominatedPod(logr.Logger, *corev1.Pod, fwk.PodInfo)      {}
 func (nobody) NominatedPodsForNode(string) []fwk.PodInfo                     { return nil }
 func (nobody) NominatedPods() map[string][]types.UID                         { return nil }

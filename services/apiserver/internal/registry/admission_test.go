@@ -121,7 +121,7 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			return err
 		}, []string{"mutate update pods/status p new=Pod with uid old=Pod dry", "validate update pods/status p new=Pod with uid old=Pod dry"}},
 		{"bind", func() error {
-			_, err := binding.Bind(ctx, pods, "default", "p", &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}, metav1.CreateOptions{})
+			_, err := binding.Bind(ctx, pods, "default", "p", &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Name: "n"}}, metav1.CreateOptions{})
 			return err
 		}, []string{"mutate create pods/binding p new=Binding", "validate create pods/binding p new=Binding"}},
 		{"evict", func() error {

@@ -66,7 +66,7 @@ func TestPodDeletion(t *testing.T) {
 	pods := resource[*corev1.Pod](w)
 	bind := func(name string) *corev1.Pod {
 		create(w, "default", newPod(name))
-		_, err := binding.Bind(t.Context(), pods, "default", name, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
+		_, err := binding.Bind(t.Context(), pods, "default", name, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatalf("binding: %v", err)
 		}

@@ -148,7 +148,7 @@ func TestPodsOfANode(t *testing.T) {
 	create(w, "default", newPod("a"))
 	create(w, "default", newPod("b"))
 	for name, node := range map[string]string{"a": "n1", "b": "n2"} {
-		if _, err := binding.Bind(t.Context(), pods, "default", name, &corev1.Binding{Target: corev1.ObjectReference{Name: node}}, metav1.CreateOptions{}); err != nil {
+		if _, err := binding.Bind(t.Context(), pods, "default", name, &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Name: node}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// Bind assigns a pod of pods to the node that binding names, once. A pod that has a node, is being deleted
-// or has scheduling gates is refused with a conflict. Bind sets the pod's condition PodScheduled,
-// copies the binding's labels and annotations, and returns the resulting pod. A dry run does
-// everything except write.
+// Bind assigns a pod of pods to the node that binding names, once. The binding must have the pod's
+// name. A pod that has a node, is being deleted or has scheduling gates is refused with a conflict.
+// Bind sets the pod's condition PodScheduled, copies the binding's labels and annotations, and
+// returns the resulting pod. A dry run does everything except write.
 func Bind(ctx context.Context, pods *registry.Resource, namespace, name string, binding *corev1.Binding, opts metav1.CreateOptions) (scheme.Object, error) {
 	if err := checkBinding(namespace, name, binding); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func checkBinding(namespace, name string, binding *corev1.Binding) error {
 	if binding.Namespace != "" && binding.Namespace != namespace {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if binding.Name != "" && binding.Name != name {
+	if binding.Name != name {
 		return apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	var errs field.ErrorList

@@ -41,10 +41,10 @@ func TestBind(t *testing.T) {
 	if _, err := binding.Bind(t.Context(), pods, "default", "web", sent, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("binding another pod: %v", err)
 	}
-	if _, err := binding.Bind(t.Context(), pods, "default", "gone", &corev1.Binding{Target: sent.Target}, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := binding.Bind(t.Context(), pods, "default", "gone", &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Target: sent.Target}, metav1.CreateOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("binding a missing pod: %v", err)
 	}
-	if _, err := binding.Bind(t.Context(), pods, "default", "web", &corev1.Binding{}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := binding.Bind(t.Context(), pods, "default", "web", &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("binding to nothing: %v", err)
 	}
 }
@@ -54,14 +54,16 @@ func TestDryRunBinding(t *testing.T) {
 	w := registrytest.New(t)
 	pods, dry := registrytest.Of[*corev1.Pod](w), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	pod := registrytest.Create(w, "default", registrytest.Pod("web"))
-	sent := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	sent := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	gone := sent.DeepCopy()
+	gone.Name = "gone"
 	if _, err := binding.Bind(t.Context(), pods, "default", "web", sent, dry); err != nil {
 		t.Errorf("trying to bind: %v", err)
 	}
 	if now := registrytest.Get[*corev1.Pod](w, "default", "web"); now.ResourceVersion != pod.ResourceVersion || now.Spec.NodeName != "" {
 		t.Errorf("the pod has become %+v", now)
 	}
-	if _, err := binding.Bind(t.Context(), pods, "default", "gone", sent, dry); !apierrors.IsNotFound(err) {
+	if _, err := binding.Bind(t.Context(), pods, "default", "gone", gone, dry); !apierrors.IsNotFound(err) {
 		t.Errorf("trying to bind a missing pod: %v", err)
 	}
 	if _, err := binding.Bind(t.Context(), pods, "default", "web", sent, metav1.CreateOptions{}); err != nil {

@@ -23,6 +23,8 @@ func TestBinding(t *testing.T) {
 	w.Script([]resttest.Step{
 		{Send: "POST " + pods + "/p/binding", Body: `{"metadata":{"name":"q"},"target":{"kind":"Node","name":"n1"}}`,
 			Want: "400 name in URL does not match name in Binding object"},
+		{Send: "POST " + pods + "/p/binding", Body: `{"target":{"kind":"Node","name":"n1"}}`, Want: "400 name in URL does not match name in Binding object"},
+		{Send: "POST " + resttest.Default + "bindings", Body: `{"target":{"kind":"Node","name":"n1"}}`, Want: "400 Name parameter required."},
 		{Send: "POST " + pods + "/p/binding?dryRun=All", Body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}`, Want: "201 Status"},
 		{Send: "POST " + pods + "/p/binding", Body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n1"}}`, Want: "201 Status"},
 		{Send: "POST " + pods + "/p/binding", Body: `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}`,

@@ -2,10 +2,7 @@ package registry_test
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,136 +10,12 @@ import (
 	resourcequantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
 func newService(name string, change ...func(*corev1.ServiceSpec)) *corev1.Service {
 	return registrytest.Service(name, change...)
-}
-
-func TestServiceTypes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	plain := create(w, "default", newService("plain"))
-	spec := plain.Spec
-	if !netip.MustParsePrefix("10.96.0.0/12").Contains(netip.MustParseAddr(spec.ClusterIP)) || spec.ClusterIPs[0] != spec.ClusterIP ||
-		*spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack || spec.IPFamilies[0] != corev1.IPv4Protocol ||
-		spec.Ports[0].TargetPort.IntVal != 80 || spec.Ports[0].Protocol != corev1.ProtocolTCP || spec.Ports[0].NodePort != 0 ||
-		spec.SessionAffinity != corev1.ServiceAffinityNone || *spec.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyCluster {
-		t.Errorf("a plain service is %+v", spec)
-	}
-	headless := create(w, "default", newService("headless", func(s *corev1.ServiceSpec) { s.ClusterIP = "None" }))
-	if !slices.Equal(headless.Spec.ClusterIPs, []string{"None"}) {
-		t.Errorf("a headless service is %+v", headless.Spec)
-	}
-	external := create(w, "default", newService("external", func(s *corev1.ServiceSpec) {
-		s.Type, s.ExternalName, s.Ports = corev1.ServiceTypeExternalName, "example.com", nil
-	}))
-	if external.Spec.ClusterIP != "" || external.Spec.IPFamilies != nil {
-		t.Errorf("an external service is %+v", external.Spec)
-	}
-	node := create(w, "default", newService("node", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort }))
-	port := node.Spec.Ports[0].NodePort
-	if port < 30000 || port > 32767 || node.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster {
-		t.Errorf("a node port service is %+v", node.Spec)
-	}
-	for _, tc := range []struct {
-		name string
-		spec func(*corev1.ServiceSpec)
-		want string
-	}{
-		{"taken address", func(s *corev1.ServiceSpec) { s.ClusterIP = plain.Spec.ClusterIP }, fmt.Sprintf(`spec.clusterIPs: Invalid value: ["%s"]: failed to allocate IP %[1]s: provided IP is already allocated`, plain.Spec.ClusterIP)},
-		{"foreign address", func(s *corev1.ServiceSpec) { s.ClusterIP = "192.0.2.1" }, `spec.clusterIPs: Invalid value: ["192.0.2.1"]: failed to allocate IP 192.0.2.1: the provided network does not match the current range`},
-		{"taken port", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, port }, fmt.Sprintf("spec.ports[0].nodePort: Invalid value: %d: provided port is already allocated", port)},
-		{"foreign port", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, 80 }, "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"},
-		{"port of a plain service", func(s *corev1.ServiceSpec) { s.Ports[0].NodePort = 30001 }, "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"},
-		{"no ports", func(s *corev1.ServiceSpec) { s.Ports = nil }, "spec.ports: Required value"},
-		{"unnamed ports", func(s *corev1.ServiceSpec) { s.Ports = []corev1.ServicePort{{Port: 1}, {Port: 2}} }, "spec.ports[0].name: Required value"},
-		{"unknown type", func(s *corev1.ServiceSpec) { s.Type = "Magic" }, "spec.type: Unsupported value: \"Magic\""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			_, err := resource[*corev1.Service](w).Create(t.Context(), "default", newService("x", tc.spec), metav1.CreateOptions{})
-			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v\nwant %s", err, tc.want)
-			}
-		})
-	}
-
-	changed, err := update(w, "default", "plain", "", func(s *corev1.Service) {
-		s.Spec.ClusterIP, s.Spec.ClusterIPs, s.Spec.Type = "", nil, corev1.ServiceTypeNodePort
-	})
-	if err != nil || changed.Spec.ClusterIP != plain.Spec.ClusterIP || changed.Spec.Ports[0].NodePort == 0 {
-		t.Fatalf("becoming a node port service: %v, %+v", err, changed)
-	}
-	given := changed.Spec.Ports[0].NodePort
-	changed, err = update(w, "default", "plain", "", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP })
-	if err != nil || changed.Spec.Ports[0].NodePort != 0 {
-		t.Fatalf("becoming plain again: %v, %+v", err, changed)
-	}
-	used, err := w.Ports().Used(t.Context())
-	if err != nil || slices.Contains(used, given) || !slices.Contains(used, port) {
-		t.Errorf("the ports in use are %v (%v), want %d and not %d", used, err, port, given)
-	}
-	_, err = update(w, "default", "plain", "", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "10.96.0.77", []string{"10.96.0.77"} })
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "may not change once set") {
-		t.Errorf("another address: %v", err)
-	}
-	if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", "plain", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	again := create(w, "default", newService("again", func(s *corev1.ServiceSpec) { s.ClusterIP = plain.Spec.ClusterIP }))
-	if again.Spec.ClusterIP != plain.Spec.ClusterIP {
-		t.Errorf("the released address was not given: %+v", again.Spec)
-	}
-}
-
-func TestAddressesAreExactUnderConcurrency(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *registrytest.Config) {
-		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27")} // 30 addresses, one of them the kubernetes Service's
-		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
-	})
-	services := resource[*corev1.Service](w)
-	var wg sync.WaitGroup
-	for i := range 40 {
-		wg.Go(func() {
-			s := newService(fmt.Sprintf("s%d", i), func(s *corev1.ServiceSpec) {
-				if i%2 == 0 {
-					s.Type = corev1.ServiceTypeNodePort
-				}
-			})
-			if _, err := services.Create(t.Context(), "default", s, metav1.CreateOptions{}); err != nil && !strings.Contains(err.Error(), "range is full") {
-				t.Errorf("creating: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	list, err := services.List(t.Context(), "", metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ips, ports := map[string]string{}, map[int32]string{}
-	items := list.(*corev1.ServiceList).Items
-	for _, s := range items {
-		if other := ips[s.Spec.ClusterIP]; other != "" {
-			t.Errorf("%s and %s both have %s", s.Name, other, s.Spec.ClusterIP)
-		}
-		ips[s.Spec.ClusterIP] = s.Name
-		for _, p := range s.Spec.Ports {
-			if other := ports[p.NodePort]; p.NodePort != 0 && other != "" {
-				t.Errorf("%s and %s both have port %d", s.Name, other, p.NodePort)
-			}
-			ports[p.NodePort] = s.Name
-		}
-	}
-	if len(items) != 30 {
-		t.Errorf("%d services have an address, want 30", len(items))
-	}
-	if recorded := w.Etcd.Values(t, "/registry/ipaddresses/"); len(recorded) != 30 {
-		t.Errorf("%d addresses are recorded, want 30", len(recorded))
-	}
 }
 
 func TestNamespaceLife(t *testing.T) {

@@ -2,6 +2,9 @@ package registrytest
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -67,4 +70,25 @@ func CreateBudget(w *World, name string, status policyv1.PodDisruptionBudgetStat
 	}
 	Create(w, "default", budget)
 	SetStatus(w, name, func(b *policyv1.PodDisruptionBudget) { b.Status = status })
+}
+
+// Addresses returns the addresses that services hold according to etcd, sorted.
+func (w *World) Addresses() []string {
+	w.T.Helper()
+	var all []string
+	for key := range w.Etcd.Values(w.T, "/registry/ipaddresses/") {
+		all = append(all, strings.TrimPrefix(key, "/registry/ipaddresses/"))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// InRange checks that a range has the addresses.
+func InRange(t *testing.T, prefix string, addresses ...string) {
+	t.Helper()
+	for _, address := range addresses {
+		if addr, err := netip.ParseAddr(address); err != nil || !netip.MustParsePrefix(prefix).Contains(addr) {
+			t.Errorf("%q is not in %s", address, prefix)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package registry_test
+package allocate_test
 
 import (
 	"fmt"
@@ -21,8 +21,8 @@ import (
 
 // more returns w and n further registries on the same etcd, each with its own connection, like further
 // apiservers.
-func more(w *world, n int) []*world {
-	all := []*world{w}
+func more(w *registrytest.World, n int) []*registrytest.World {
+	all := []*registrytest.World{w}
 	for range n {
 		all = append(all, w.Another(func(c *registrytest.Config) { c.Feeds = w.Feeds }))
 	}
@@ -68,7 +68,7 @@ func (c *churner) step(t *testing.T) error {
 	var err error
 	switch c.Intn(4) {
 	case 0, 1:
-		s := newService(name, func(s *corev1.ServiceSpec) {
+		s := registrytest.Service(name, func(s *corev1.ServiceSpec) {
 			s.Ports = []corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 80, Protocol: "UDP"}}
 			if c.Intn(4) == 0 {
 				s.ClusterIP = fmt.Sprintf("10.7.0.%d", 1+c.Intn(30))
@@ -104,9 +104,9 @@ func (c *churner) step(t *testing.T) error {
 }
 
 // held returns every address and node port in use, with the services that have it.
-func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32][]string, names []string) {
+func held(t *testing.T, w *registrytest.World) (ips map[string][]string, nodePorts map[int32][]string, names []string) {
 	t.Helper()
-	list, err := resource[*corev1.Service](w).List(t.Context(), "", metav1.ListOptions{})
+	list, err := registrytest.Of[*corev1.Service](w).List(t.Context(), "", metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func held(t *testing.T, w *world) (ips map[string][]string, nodePorts map[int32]
 // gone.
 func TestServicesNeverShare(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *registrytest.Config) {
+	w := registrytest.New(t, func(c *registrytest.Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/27"), netip.MustParsePrefix("fd00:7::/124")}
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
@@ -170,7 +170,7 @@ func TestServicesNeverShare(t *testing.T) {
 		want = append(want, ip)
 	}
 	slices.Sort(want)
-	if got := recorded(t, w); !slices.Equal(got, want) {
+	if got := w.Addresses(); !slices.Equal(got, want) {
 		t.Errorf("the addresses recorded are %v, services have %v", got, want)
 	}
 	used, err := w.Ports().Used(t.Context())
@@ -189,11 +189,11 @@ func TestServicesNeverShare(t *testing.T) {
 		t.Errorf("only %d services are left: the test proves little", len(names))
 	}
 	for _, name := range names {
-		if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
+		if _, _, err := registrytest.Of[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
+	if got := w.Addresses(); !slices.Equal(got, []string{"10.7.0.1"}) {
 		t.Errorf("when all are gone %v are recorded", got)
 	}
 	if used, err := w.Ports().Used(t.Context()); err != nil || len(used) > 0 {
@@ -202,7 +202,7 @@ func TestServicesNeverShare(t *testing.T) {
 	if err := w.Objects.Repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := recorded(t, w); !slices.Equal(got, []string{"10.7.0.1"}) {
+	if got := w.Addresses(); !slices.Equal(got, []string{"10.7.0.1"}) {
 		t.Errorf("after repairing %v are recorded", got)
 	}
 }
@@ -211,7 +211,7 @@ func TestServicesNeverShare(t *testing.T) {
 // addresses.
 func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(c *registrytest.Config) {
+	w := registrytest.New(t, func(c *registrytest.Config) {
 		c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/26")} // 62 addresses, one of them the kubernetes Service's
 		c.NodePorts = allocate.PortRange{First: 30000, Last: 30019}
 	})
@@ -222,7 +222,7 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 	for i := range 80 {
 		services := registries[i%len(registries)].Resource(scheme.For[*corev1.Service](w.Table))
 		wg.Go(func() {
-			_, err := services.Create(t.Context(), "default", newService(fmt.Sprintf("s%d", i)), metav1.CreateOptions{})
+			_, err := services.Create(t.Context(), "default", registrytest.Service(fmt.Sprintf("s%d", i)), metav1.CreateOptions{})
 			if err == nil {
 				return
 			}
@@ -235,7 +235,7 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := len(recorded(t, w)); n != 62 || full != 80-61 {
+	if n := len(w.Addresses()); n != 62 || full != 80-61 {
 		t.Errorf("%d addresses are recorded, want 62; %d found the range full, want %d", n, full, 80-61)
 	}
 }
@@ -244,45 +244,45 @@ func TestAFullRangeIsGivenOutWhole(t *testing.T) {
 // uses the upper part while it has any left.
 func TestPortsOfServices(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, registrytest.DualStack)
-	udp := create(w, "default", newService("dns", func(s *corev1.ServiceSpec) {
+	w := registrytest.New(t, registrytest.DualStack)
+	udp := registrytest.Create(w, "default", registrytest.Service("dns", func(s *corev1.ServiceSpec) {
 		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP"}, {Name: "c", Port: 54}}
 	})).Spec.Ports
 	if udp[0].NodePort == 0 || udp[0].NodePort != udp[1].NodePort || udp[2].NodePort == udp[0].NodePort {
 		t.Errorf("the node ports of a port with two protocols are %+v", udp)
 	}
-	chosen := create(w, "default", newService("chosen", func(s *corev1.ServiceSpec) {
+	chosen := registrytest.Create(w, "default", registrytest.Service("chosen", func(s *corev1.ServiceSpec) {
 		s.Type, s.Ports = "NodePort", []corev1.ServicePort{{Name: "a", Port: 53}, {Name: "b", Port: 53, Protocol: "UDP", NodePort: 30005}}
 	})).Spec.Ports
 	if chosen[0].NodePort != 30005 || chosen[1].NodePort != 30005 {
 		t.Errorf("the chosen node port is %+v", chosen)
 	}
-	bare := create(w, "default", newService("bare", func(s *corev1.ServiceSpec) {
+	bare := registrytest.Create(w, "default", registrytest.Service("bare", func(s *corev1.ServiceSpec) {
 		s.Type, s.AllocateLoadBalancerNodePorts = "LoadBalancer", new(false)
 		s.Ports = []corev1.ServicePort{{Name: "a", Port: 1}, {Name: "b", Port: 2, NodePort: 30006}}
 	})).Spec
 	if bare.Ports[0].NodePort != 0 || bare.Ports[1].NodePort != 30006 || bare.HealthCheckNodePort != 0 {
 		t.Errorf("the balancer without node ports is %+v", bare)
 	}
-	local := create(w, "default", newService("local", func(s *corev1.ServiceSpec) { s.Type, s.ExternalTrafficPolicy = "LoadBalancer", "Local" })).Spec
+	local := registrytest.Create(w, "default", registrytest.Service("local", func(s *corev1.ServiceSpec) { s.Type, s.ExternalTrafficPolicy = "LoadBalancer", "Local" })).Spec
 	if local.HealthCheckNodePort == 0 || local.HealthCheckNodePort == local.Ports[0].NodePort || !*local.AllocateLoadBalancerNodePorts {
 		t.Errorf("the local balancer is %+v", local)
 	}
-	if _, err := update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30007 }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.healthCheckNodePort: Forbidden: field is immutable") {
+	if _, err := registrytest.Update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 30007 }); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.healthCheckNodePort: Forbidden: field is immutable") {
 		t.Errorf("another port for health checks: %v", err)
 	}
-	same, err := update(w, "default", "local", "", func(s *corev1.Service) {
+	same, err := registrytest.Update(w, "default", "local", "", func(s *corev1.Service) {
 		s.Spec.HealthCheckNodePort, s.Spec.Ports[0].NodePort = 0, 0
 	})
 	if err != nil || same.Spec.HealthCheckNodePort != local.HealthCheckNodePort || same.Spec.Ports[0].NodePort != local.Ports[0].NodePort {
 		t.Errorf("the same manifest again: %v, %+v", err, same)
 	}
-	if _, err := update(w, "default", "local", "status", func(s *corev1.Service) {
+	if _, err := registrytest.Update(w, "default", "local", "status", func(s *corev1.Service) {
 		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := get[*corev1.Service](w, "default", "local").Status.LoadBalancer.Ingress[0]; *got.IPMode != corev1.LoadBalancerIPModeVIP {
+	if got := registrytest.Get[*corev1.Service](w, "default", "local").Status.LoadBalancer.Ingress[0]; *got.IPMode != corev1.LoadBalancerIPModeVIP {
 		t.Errorf("the load balancer's address is %+v", got)
 	}
 	// A dry run reports what would be refused, and allocates nothing.
@@ -294,8 +294,8 @@ func TestPortsOfServices(t *testing.T) {
 		nodePort int32
 		want     string
 	}{"taken": {30005, "provided port is already allocated"}, "foreign": {80, "provided port is not in the valid range. The range of valid ports is 30000-30099"}, "free": {30008, ""}, "any": {0, ""}} {
-		s := newService("dry", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = "NodePort", tc.nodePort })
-		dry, err := resource[*corev1.Service](w).Create(t.Context(), "default", s, metav1.CreateOptions{DryRun: []string{"All"}})
+		s := registrytest.Service("dry", func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = "NodePort", tc.nodePort })
+		dry, err := registrytest.Of[*corev1.Service](w).Create(t.Context(), "default", s, metav1.CreateOptions{DryRun: []string{"All"}})
 		switch {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: got %v, want %s", name, err, tc.want)
@@ -303,7 +303,7 @@ func TestPortsOfServices(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, err, dry)
 		}
 	}
-	if _, err := resource[*corev1.Service](w).Create(t.Context(), "default", newService("hc", func(s *corev1.ServiceSpec) {
+	if _, err := registrytest.Of[*corev1.Service](w).Create(t.Context(), "default", registrytest.Service("hc", func(s *corev1.ServiceSpec) {
 		s.Type, s.ExternalTrafficPolicy, s.HealthCheckNodePort = "LoadBalancer", "Local", 30005
 	}), metav1.CreateOptions{}); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), "failed to allocate requested HealthCheck NodePort 30005: provided port is already allocated") {
 		t.Errorf("a taken port for health checks: %v", err)
@@ -312,13 +312,13 @@ func TestPortsOfServices(t *testing.T) {
 	if err != nil || !slices.Equal(before, after) {
 		t.Errorf("the ports in use were %v, now %v: %v", before, after, err)
 	}
-	plain, err := update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.Type = "ClusterIP" })
+	plain, err := registrytest.Update(w, "default", "local", "", func(s *corev1.Service) { s.Spec.Type = "ClusterIP" })
 	if err != nil || plain.Spec.HealthCheckNodePort != 0 || plain.Spec.Ports[0].NodePort != 0 || plain.Spec.ExternalTrafficPolicy != "" ||
 		plain.Spec.AllocateLoadBalancerNodePorts != nil || len(plain.Status.LoadBalancer.Ingress) > 0 {
 		t.Errorf("becoming plain: %v, %+v", err, plain)
 	}
 	for _, name := range []string{"dns", "chosen", "bare", "local"} {
-		if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
+		if _, _, err := registrytest.Of[*corev1.Service](w).Delete(t.Context(), "default", name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,45 +1,23 @@
-package registry_test
+package dualstack_test
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
-	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
-func inRange(t *testing.T, prefix string, addresses ...string) {
-	t.Helper()
-	for _, address := range addresses {
-		if addr, err := netip.ParseAddr(address); err != nil || !netip.MustParsePrefix(prefix).Contains(addr) {
-			t.Errorf("%q is not in %s", address, prefix)
-		}
-	}
-}
-
-// recorded returns the addresses that are in use according to etcd.
-func recorded(t *testing.T, w *world) []string {
-	t.Helper()
-	var all []string
-	for key := range w.Etcd.Values(t, "/registry/ipaddresses/") {
-		all = append(all, strings.TrimPrefix(key, "/registry/ipaddresses/"))
-	}
-	slices.Sort(all)
-	return all
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestFamiliesOfServices(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, registrytest.DualStack)
+	w := registrytest.New(t, registrytest.DualStack)
 	policy := func(policy corev1.IPFamilyPolicy) *corev1.IPFamilyPolicy { return &policy }
 	single, prefer, require := policy(corev1.IPFamilyPolicySingleStack), policy(corev1.IPFamilyPolicyPreferDualStack), policy(corev1.IPFamilyPolicyRequireDualStack)
 	type families = []corev1.IPFamily
@@ -71,13 +49,13 @@ func TestFamiliesOfServices(t *testing.T) {
 		{"headless without a selector, single", func(s *corev1.ServiceSpec) { s.ClusterIP, s.IPFamilyPolicy = "None", single }, *single, four},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newService(strings.ReplaceAll(strings.ReplaceAll("s-"+tc.name, " ", "-"), ",", ""), tc.spec)
-			dry, err := resource[*corev1.Service](w).Create(t.Context(), "default", s.DeepCopy(), metav1.CreateOptions{DryRun: []string{"All"}})
+			s := registrytest.Service(strings.ReplaceAll(strings.ReplaceAll("s-"+tc.name, " ", "-"), ",", ""), tc.spec)
+			dry, err := registrytest.Of[*corev1.Service](w).Create(t.Context(), "default", s.DeepCopy(), metav1.CreateOptions{DryRun: []string{"All"}})
 			if err != nil {
 				t.Fatalf("a dry run: %v", err)
 			}
-			before := recorded(t, w)
-			spec := create(w, "default", s).Spec
+			before := w.Addresses()
+			spec := registrytest.Create(w, "default", s).Spec
 			if *spec.IPFamilyPolicy != tc.policy || !slices.Equal(spec.IPFamilies, tc.families) {
 				t.Errorf("the service is %s with %v, want %s with %v", *spec.IPFamilyPolicy, spec.IPFamilies, tc.policy, tc.families)
 			}
@@ -87,11 +65,11 @@ func TestFamiliesOfServices(t *testing.T) {
 				}
 				return
 			}
-			if len(spec.ClusterIPs) != len(tc.families) || spec.ClusterIP != spec.ClusterIPs[0] || len(recorded(t, w)) != len(before)+len(tc.families) {
-				t.Errorf("the addresses are %v and %v; %d were recorded, now %d", spec.ClusterIP, spec.ClusterIPs, len(before), len(recorded(t, w)))
+			if len(spec.ClusterIPs) != len(tc.families) || spec.ClusterIP != spec.ClusterIPs[0] || len(w.Addresses()) != len(before)+len(tc.families) {
+				t.Errorf("the addresses are %v and %v; %d were recorded, now %d", spec.ClusterIP, spec.ClusterIPs, len(before), len(w.Addresses()))
 			}
 			for i, family := range tc.families {
-				inRange(t, map[corev1.IPFamily]string{"IPv4": "10.7.0.0/24", "IPv6": "fd00:7::/112"}[family], spec.ClusterIPs[i], dry.(*corev1.Service).Spec.ClusterIPs[i])
+				registrytest.InRange(t, map[corev1.IPFamily]string{"IPv4": "10.7.0.0/24", "IPv6": "fd00:7::/112"}[family], spec.ClusterIPs[i], dry.(*corev1.Service).Spec.ClusterIPs[i])
 			}
 		})
 	}
@@ -99,12 +77,12 @@ func TestFamiliesOfServices(t *testing.T) {
 
 func TestFamiliesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	single := newWorld(t)
-	dual := newWorld(t, registrytest.DualStack)
-	taken := create(dual, "default", newService("taken", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.7.0.9" }))
+	single := registrytest.New(t)
+	dual := registrytest.New(t, registrytest.DualStack)
+	taken := registrytest.Create(dual, "default", registrytest.Service("taken", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.7.0.9" }))
 	for _, tc := range []struct {
 		name string
-		w    *world
+		w    *registrytest.World
 		spec func(*corev1.ServiceSpec)
 		want string
 	}{
@@ -121,14 +99,14 @@ func TestFamiliesThatAreRefused(t *testing.T) {
 		}, `spec.clusterIPs: Invalid value: ["fd00:7::6","10.7.0.9"]: failed to allocate IP 10.7.0.9: provided IP is already allocated`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			before := recorded(t, tc.w)
+			before := tc.w.Addresses()
 			for _, dryRun := range [][]string{{"All"}, nil} {
-				_, err := resource[*corev1.Service](tc.w).Create(t.Context(), "default", newService("x", tc.spec), metav1.CreateOptions{DryRun: dryRun})
+				_, err := registrytest.Of[*corev1.Service](tc.w).Create(t.Context(), "default", registrytest.Service("x", tc.spec), metav1.CreateOptions{DryRun: dryRun})
 				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v\nwant %s", err, tc.want)
 				}
 			}
-			if after := recorded(t, tc.w); !slices.Equal(before, after) {
+			if after := tc.w.Addresses(); !slices.Equal(before, after) {
 				t.Errorf("the addresses in use were %v, now %v", before, after)
 			}
 		})
@@ -137,10 +115,10 @@ func TestFamiliesThatAreRefused(t *testing.T) {
 
 func TestServicesChangeTheirFamilies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, registrytest.DualStack)
-	first := create(w, "default", newService("s"))
+	w := registrytest.New(t, registrytest.DualStack)
+	first := registrytest.Create(w, "default", registrytest.Service("s"))
 	step := func(name string, change func(*corev1.ServiceSpec)) (*corev1.Service, error) {
-		return update(w, "default", "s", "", func(s *corev1.Service) { change(&s.Spec) })
+		return registrytest.Update(w, "default", "s", "", func(s *corev1.Service) { change(&s.Spec) })
 	}
 	must := func(name string, change func(*corev1.ServiceSpec)) corev1.ServiceSpec {
 		t.Helper()
@@ -156,7 +134,7 @@ func TestServicesChangeTheirFamilies(t *testing.T) {
 		}
 		held = append(held, "10.7.0.1")
 		slices.Sort(held)
-		if got := recorded(t, w); !slices.Equal(got, held) {
+		if got := w.Addresses(); !slices.Equal(got, held) {
 			t.Errorf("%s: the addresses in use are %v, want %v", name, got, held)
 		}
 		return s.Spec
@@ -205,63 +183,5 @@ func TestServicesChangeTheirFamilies(t *testing.T) {
 	})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.clusterIPs: Forbidden: may not be set for ExternalName services") {
 		t.Errorf("becoming external with another address: %v", err)
-	}
-}
-
-func TestFurtherRanges(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(c *registrytest.Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.7.0.0/30")} })
-	create(w, "default", newService("last"))
-	fails := func(s *corev1.Service, want string) {
-		t.Helper()
-		for _, dryRun := range [][]string{{"All"}, nil} {
-			_, err := resource[*corev1.Service](w).Create(t.Context(), "default", s.DeepCopy(), metav1.CreateOptions{DryRun: dryRun})
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %s", err, want)
-			}
-		}
-	}
-	fails(newService("x"), "failed to allocate a serviceIP: range is full")
-	// From the lower part of the range: automatic allocation uses a random address of the upper
-	// part.
-	chosen := newService("chosen", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.8.0.9" })
-	fails(chosen, "failed to allocate IP 10.8.0.9: the provided network does not match the current range")
-	create(w, "", &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more", Finalizers: []string{"example.com/hold"}}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.8.0.0/24"}}})
-	inRange(t, "10.8.0.0/24", create(w, "default", newService("x")).Spec.ClusterIP)
-	create(w, "default", chosen.DeepCopy())
-	if _, _, err := resource[*networkingv1.ServiceCIDR](w).Delete(t.Context(), "", "more", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	fails(newService("y"), "range is full")
-	if _, _, err := resource[*corev1.Service](w).Delete(t.Context(), "default", "last", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	inRange(t, "10.7.0.0/30", create(w, "default", newService("y")).Spec.ClusterIP)
-}
-
-// TestCreationWarnings checks that a client that creates gets the warnings, and one that updates
-// does not.
-func TestCreationWarnings(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var warnings []string
-	ctx := admission.WithWarnings(t.Context(), func(text string) { warnings = append(warnings, text) })
-	i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "i", Annotations: map[string]string{"kubernetes.io/ingress.class": "x"}}, Spec: networkingv1.IngressSpec{
-		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Number: 80}}},
-	}}
-	ingresses := resource[*networkingv1.Ingress](w)
-	if _, err := ingresses.Create(ctx, "default", i, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	change := func(current scheme.Object) (scheme.Object, error) {
-		obj := current.DeepCopyObject().(*networkingv1.Ingress)
-		obj.Labels = map[string]string{"a": "b"}
-		return obj, nil
-	}
-	if _, err := ingresses.Update(ctx, "default", "i", change, registry.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}; !slices.Equal(warnings, want) {
-		t.Errorf("the warnings are %q", warnings)
 	}
 }

@@ -257,7 +257,7 @@ func testPrivate(t *testing.T, w *world, _ *harness.Containers) {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 			strings.HasPrefix(p.Status.ContainerStatuses[0].State.Waiting.Reason, "ErrImagePull")
 	})
-	w.hasEvent("without", `Failed: Failed to pull image "`+harness.PrivateImage+`": rpc error: code = Unknown desc = failed to pull and unpack image`)
+	w.hasEvent("without", `Failed: Failed to pull image "`+harness.PrivateImage+`": failed to pull and unpack image`)
 	with := newPod("with")
 	with.Spec.Containers[0].Image = harness.PrivateImage
 	with.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,9 +74,7 @@ func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, e
 	answer := Answer{Waits: map[string]string{}}
 	sync := func() error {
 		waits, err := node.Sync(ctx, pod)
-		for container, reason := range waits {
-			answer.Waits[container] = reason
-		}
+		maps.Copy(answer.Waits, waits)
 		return err
 	}
 	for range 2 + len(pod.Spec.InitContainers) {

@@ -122,18 +122,6 @@ func podRows() []NotActedOn {
 			}),
 		},
 		{
-			Field: "spec.securityContext.appArmorProfile", By: "kubelet", Text: "the container runtime's default applies",
-			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
-				return when(s.SecurityContext != nil && confined(s.SecurityContext.AppArmorProfile), "spec.securityContext.appArmorProfile")
-			}),
-		},
-		{
-			Field: "spec.containers[].securityContext.appArmorProfile", By: "kubelet", Text: "the container runtime's default applies",
-			set: inContainers("securityContext.appArmorProfile", func(c *corev1.Container) bool {
-				return c.SecurityContext != nil && confined(c.SecurityContext.AppArmorProfile)
-			}),
-		},
-		{
 			Field: "spec.securityContext.fsGroupChangePolicy", By: "kubelet", Text: "the owner of a volume is set by other rules: emptyDir and written volumes always get the group",
 			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
 				return when(s.SecurityContext != nil && s.SecurityContext.FSGroupChangePolicy != nil, "spec.securityContext.fsGroupChangePolicy")
@@ -193,9 +181,4 @@ func podRows() []NotActedOn {
 			}),
 		},
 	}
-}
-
-// confined reports whether a profile is one that the node agent ignores; it refuses the others.
-func confined(p *corev1.AppArmorProfile) bool {
-	return p != nil && p.Type != corev1.AppArmorProfileTypeLocalhost
 }

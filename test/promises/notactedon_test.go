@@ -44,8 +44,6 @@ var signs = map[string]sign{
 	"kubelet pods/resize":                                                         {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
 	"kubelet pods/ephemeralcontainers":                                            {"services/nodeagent/internal/podactions", `EphemeralContainer`},
 	"kubelet spec.podCIDR":                                                        {"services/nodeagent/internal", `\.Spec\.PodCIDR`},
-	"kubelet spec.securityContext.appArmorProfile":                                {"services/nodeagent", `AppArmor`},
-	"kubelet spec.containers[].securityContext.appArmorProfile":                   {"services/nodeagent", `AppArmor`},
 	"kubelet spec.securityContext.fsGroupChangePolicy":                            {"services/nodeagent", `\.FSGroupChangePolicy\b`},
 	"kubelet spec.securityContext.seLinuxChangePolicy":                            {"services/nodeagent", `\.SELinuxChangePolicy\b`},
 	"kubelet spec.containers[].volumeMounts[].bindMountOptions":                   {"services/nodeagent", `\.BindMountOptions\b`},

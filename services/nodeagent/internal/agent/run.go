@@ -10,6 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/logs"
+	"github.com/garboard/garboard/services/nodeagent/internal/node"
 	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
 )
 
@@ -42,7 +43,8 @@ func (a *Agent) run(ctx context.Context) error {
 	loop := syncloop.New(syncloop.Config{
 		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
 		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls,
-		Reject: a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
+		AppArmor: a.cfg.Simulated || node.AppArmor(),
+		Reject:   a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
 	})
 	group.Go(func() error { return a.pleg.Run(ctx) })
 	group.Go(func() error { return a.status.Run(ctx) })

@@ -15,6 +15,12 @@ func CgroupV2() bool {
 	return err == nil
 }
 
+// AppArmor reports whether the kernel enforces AppArmor profiles.
+func AppArmor() bool {
+	enabled, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	return err == nil && strings.HasPrefix(string(enabled), "Y")
+}
+
 // HugePageSizes returns the sizes of huge pages that the kernel has, as in cgroups ("2MB").
 func HugePageSizes() []string { return hugePageSizes("/sys/kernel/mm/hugepages") }
 

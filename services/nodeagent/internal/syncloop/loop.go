@@ -47,6 +47,8 @@ type Config struct {
 	Refuse func() *admit.Rejection
 	// Sysctls are the kernel parameters that pods may set.
 	Sysctls *admit.Sysctls
+	// AppArmor reports whether the node enforces AppArmor profiles.
+	AppArmor bool
 	// Reject marks a pod that the node does not take as Failed.
 	Reject func(pod *corev1.Pod, reason, message string)
 	// Housekeep cleans up. The loop calls it only when Ready, and never twice at a time.
@@ -157,6 +159,9 @@ func (l *Loop) admit(pod *corev1.Pod) bool {
 	rejection := l.cfg.Refuse()
 	if rejection == nil {
 		rejection = l.cfg.Sysctls.Check(pod)
+	}
+	if rejection == nil {
+		rejection = admit.AppArmor(pod, l.cfg.AppArmor)
 	}
 	if rejection == nil {
 		rejection = l.check(pod)

@@ -28,11 +28,11 @@ func Differences() []Intended {
 			Why: "Only the agent that created a container reads the hash. Another hash would restart all containers of a node whose agent is upgraded.",
 		},
 		{
-			Path: "portMappings", Test: "lifecycle TestPortMappings", when: hasSidecarPorts,
+			Path: "portMappings", Test: "podlifecycle TestPortMappings", when: hasSidecarPorts,
 			Why: "Ports of sidecars are mapped too. The scheduler reserves them on the node, and the kubelet leaves them unreachable.",
 		},
 		{
-			Path: "waits", Test: "lifecycle TestHookDoesNotTellWhatItPrinted", when: hasPostStart,
+			Path: "waits", Test: "podlifecycle TestHookDoesNotTellWhatItPrinted", when: hasPostStart,
 			Why: "The message about a failed postStart hook has the command and its exit code, but not its output, which may hold secrets.",
 		},
 	}

@@ -13,14 +13,14 @@ type specStatus[T scheme.Object, Spec, Status any] struct {
 	of func(T) (*Spec, *Status)
 }
 
-// begin prepares a new object, which has no status yet.
+// Begin prepares a new object, which has no status yet.
 func (h specStatus[T, Spec, Status]) Begin(obj T) {
 	_, status := h.of(obj)
 	*status = *new(Status)
 	obj.SetGeneration(1)
 }
 
-// keepStatus prepares an update of the object itself, which keeps the status.
+// KeepStatus prepares an update of the object itself, which keeps the status.
 func (h specStatus[T, Spec, Status]) KeepStatus(obj, old T) {
 	spec, status := h.of(obj)
 	oldSpec, oldStatus := h.of(old.DeepCopyObject().(T))
@@ -30,7 +30,7 @@ func (h specStatus[T, Spec, Status]) KeepStatus(obj, old T) {
 	}
 }
 
-// keepSpec prepares an update of the status, which keeps the spec.
+// KeepSpec prepares an update of the status, which keeps the spec.
 func (h specStatus[T, Spec, Status]) KeepSpec(obj, old T) {
 	spec, _ := h.of(obj)
 	oldSpec, _ := h.of(old.DeepCopyObject().(T))

@@ -5,8 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
+
+// servicePort is the default port of the service that runs a webhook.
+const servicePort = 443
 
 const webhookSeconds = 10
 
@@ -22,7 +24,7 @@ func defaultWebhook(
 		kinds.Fill(selector, metav1.LabelSelector{})
 	}
 	if client.Service != nil {
-		kinds.Fill(&client.Service.Port, int32(podtemplate.HttpsPort))
+		kinds.Fill(&client.Service.Port, int32(servicePort))
 	}
 	for i := range rules {
 		kinds.Fill(&rules[i].Scope, admissionregistrationv1.AllScopes)

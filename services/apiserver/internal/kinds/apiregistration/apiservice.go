@@ -9,8 +9,10 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
+
+// servicePort is the default port of the service behind an API.
+const servicePort = 443
 
 // ApiService defines the kind ApiService.
 func ApiService() *kinds.Definition {
@@ -47,7 +49,7 @@ func ApiService() *kinds.Definition {
 // defaultAPIService sets the defaults of an API service.
 func defaultAPIService(s *apiregistrationv1.APIService) {
 	if s.Spec.Service != nil {
-		kinds.Fill(&s.Spec.Service.Port, int32(podtemplate.HttpsPort))
+		kinds.Fill(&s.Spec.Service.Port, int32(servicePort))
 	}
 }
 

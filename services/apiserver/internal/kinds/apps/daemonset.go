@@ -63,7 +63,7 @@ func numberTemplate(d *appsv1.DaemonSet, number int64) {
 // defaultDaemonSet sets the defaults of a daemon set.
 func defaultDaemonSet(d *appsv1.DaemonSet) {
 	podtemplate.DefaultPodTemplate(&d.Spec.Template)
-	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(podtemplate.RevisionHistory))
+	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(revisionHistory))
 	kinds.FillString(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if d.Spec.UpdateStrategy.Type != appsv1.RollingUpdateDaemonSetStrategyType {
 		return

@@ -57,9 +57,9 @@ func Deployment() *kinds.Definition {
 // defaultDeployment sets the defaults of a deployment.
 func defaultDeployment(d *appsv1.Deployment) {
 	podtemplate.DefaultPodTemplate(&d.Spec.Template)
-	kinds.Fill(&d.Spec.Replicas, int32(podtemplate.Replicas))
-	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(podtemplate.RevisionHistory))
-	kinds.Fill(&d.Spec.ProgressDeadlineSeconds, int32(podtemplate.ProgressDeadline))
+	kinds.Fill(&d.Spec.Replicas, int32(defaultReplicas))
+	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(revisionHistory))
+	kinds.Fill(&d.Spec.ProgressDeadlineSeconds, int32(progressDeadline))
 	kinds.FillString(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
 	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 		return
@@ -67,8 +67,8 @@ func defaultDeployment(d *appsv1.Deployment) {
 	if d.Spec.Strategy.RollingUpdate == nil {
 		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
 	}
-	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString(podtemplate.Surge))
-	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString(podtemplate.Surge))
+	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString(surge))
+	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString(surge))
 }
 
 func deploymentColumns() *columns.Layout {

@@ -11,6 +11,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
 )
 
+// Kubernetes' defaults for workloads.
+const (
+	defaultReplicas  = 1
+	revisionHistory  = 10
+	progressDeadline = 600 // seconds
+	surge            = "25%"
+)
+
 // templatePath is the path of the pod template in most workloads.
 func templatePath() *field.Path { return field.NewPath("spec", "template") }
 

@@ -45,7 +45,7 @@ func ReplicaSet() *kinds.Definition {
 // defaultReplicaSet sets the defaults of a replica set.
 func defaultReplicaSet(rs *appsv1.ReplicaSet) {
 	podtemplate.DefaultPodTemplate(&rs.Spec.Template)
-	kinds.Fill(&rs.Spec.Replicas, int32(podtemplate.Replicas))
+	kinds.Fill(&rs.Spec.Replicas, int32(defaultReplicas))
 }
 
 func replicaSetColumns() *columns.Layout {

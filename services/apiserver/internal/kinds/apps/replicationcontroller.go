@@ -51,7 +51,7 @@ func ReplicationController() *kinds.Definition {
 // defaultReplicationController sets the defaults of a replication controller: its selector and its own
 // labels default to its template's labels.
 func defaultReplicationController(rc *corev1.ReplicationController) {
-	kinds.Fill(&rc.Spec.Replicas, int32(podtemplate.Replicas))
+	kinds.Fill(&rc.Spec.Replicas, int32(defaultReplicas))
 	if rc.Spec.Template == nil {
 		return
 	}

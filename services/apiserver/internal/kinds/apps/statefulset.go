@@ -47,8 +47,8 @@ func StatefulSet() *kinds.Definition {
 // defaultStatefulSet sets the defaults of a stateful set and its claims.
 func defaultStatefulSet(s *appsv1.StatefulSet) {
 	podtemplate.DefaultPodTemplate(&s.Spec.Template)
-	kinds.Fill(&s.Spec.Replicas, int32(podtemplate.Replicas))
-	kinds.Fill(&s.Spec.RevisionHistoryLimit, int32(podtemplate.RevisionHistory))
+	kinds.Fill(&s.Spec.Replicas, int32(defaultReplicas))
+	kinds.Fill(&s.Spec.RevisionHistoryLimit, int32(revisionHistory))
 	kinds.FillString(&s.Spec.PodManagementPolicy, appsv1.OrderedReadyPodManagement)
 	update := &s.Spec.UpdateStrategy
 	if update.Type == "" {
@@ -68,7 +68,7 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 	kinds.FillString(&s.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range s.Spec.VolumeClaimTemplates {
 		claim := &s.Spec.VolumeClaimTemplates[i]
-		claim.APIVersion, claim.Kind = podtemplate.VolumeClaimAPIVersion, podtemplate.VolumeClaimKind
+		claim.APIVersion, claim.Kind = "v1", "PersistentVolumeClaim"
 		volume.DefaultPersistentVolumeClaim(claim)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
 
 // HorizontalPodAutoscaler defines the kind HorizontalPodAutoscaler.
@@ -80,6 +79,9 @@ func storedAutoscaler(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.H
 	return obj
 }
 
+// minReplicas is the default lower bound of an autoscaler.
+const minReplicas = 1
+
 // Kubernetes' defaults for autoscalers.
 const (
 	cpuUtilization  int32 = 80
@@ -91,7 +93,7 @@ const (
 // defaultHorizontalPodAutoscaler sets the defaults of an autoscaler. It leaves the stabilization window
 // for scaling down unset: the controller chooses it.
 func defaultHorizontalPodAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) {
-	kinds.Fill(&a.Spec.MinReplicas, int32(podtemplate.Replicas))
+	kinds.Fill(&a.Spec.MinReplicas, int32(minReplicas))
 	if len(a.Spec.Metrics) == 0 {
 		a.Spec.Metrics = []autoscalingv2.MetricSpec{{
 			Type: autoscalingv2.ResourceMetricSourceType,
@@ -127,7 +129,7 @@ func defaultScalingRules(rules *autoscalingv2.HPAScalingRules, policies ...autos
 // defaultHorizontalPodAutoscalerV1 sets the defaults of an autoscaling/v1 autoscaler. Its metrics get
 // their default on conversion to v2, which has fields for all of them.
 func defaultHorizontalPodAutoscalerV1(a *autoscalingv1.HorizontalPodAutoscaler) {
-	kinds.Fill(&a.Spec.MinReplicas, int32(podtemplate.Replicas))
+	kinds.Fill(&a.Spec.MinReplicas, int32(minReplicas))
 }
 
 // shownMetrics is how many metrics of an autoscaler are shown; the others are counted.

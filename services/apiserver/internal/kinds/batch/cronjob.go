@@ -48,14 +48,20 @@ func CronJob() *kinds.Definition {
 	}.Definition()
 }
 
+// Kubernetes' defaults for the finished jobs that a CronJob keeps.
+const (
+	successfulHistory = 3
+	failedHistory     = 1
+)
+
 // defaultCronJob sets the defaults of a cron job; in its job template, only those that don't depend on the
 // job's creation.
 func defaultCronJob(c *batchv1.CronJob) {
 	defaultJobTemplate(&c.Spec.JobTemplate.Spec)
 	kinds.FillString(&c.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
 	kinds.Fill(&c.Spec.Suspend, false)
-	kinds.Fill(&c.Spec.SuccessfulJobsHistoryLimit, int32(podtemplate.SuccessfulHistory))
-	kinds.Fill(&c.Spec.FailedJobsHistoryLimit, int32(podtemplate.FailedHistory))
+	kinds.Fill(&c.Spec.SuccessfulJobsHistoryLimit, int32(successfulHistory))
+	kinds.Fill(&c.Spec.FailedJobsHistoryLimit, int32(failedHistory))
 }
 
 func cronJobColumns() *columns.Layout {

@@ -59,6 +59,9 @@ func Job() *kinds.Definition {
 	return s
 }
 
+// backoffLimit is the default number of retries of a job.
+const backoffLimit = 6
+
 // defaultJob sets the defaults of a job. A job without labels gets its template's.
 func defaultJob(j *batchv1.Job) {
 	defaultJobTemplate(&j.Spec)
@@ -68,7 +71,7 @@ func defaultJob(j *batchv1.Job) {
 		}
 		j.Spec.Parallelism = new(int32(1))
 	}
-	limit := int32(podtemplate.BackoffLimit)
+	limit := int32(backoffLimit)
 	if j.Spec.BackoffLimitPerIndex != nil {
 		limit = math.MaxInt32
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
 
 // PodCertificateRequest is not full: it does not check whether the writer of a certificate may sign
@@ -60,9 +59,12 @@ func stampOutcome(r, old *certificatesv1.PodCertificateRequest) {
 	}
 }
 
+// certificateSeconds is the longest life of a certificate, unless the request states it: a day.
+const certificateSeconds = 24 * 60 * 60
+
 // defaultPodCertificateRequest sets the defaults of a pod's request for a certificate.
 func defaultPodCertificateRequest(r *certificatesv1.PodCertificateRequest) {
-	kinds.Fill(&r.Spec.MaxExpirationSeconds, int32(podtemplate.CertificateSeconds))
+	kinds.Fill(&r.Spec.MaxExpirationSeconds, int32(certificateSeconds))
 }
 
 func podCertificateRequestColumns() *columns.Layout {

@@ -11,7 +11,6 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
 
 // FlowSchema defines the kind FlowSchema.
@@ -37,9 +36,12 @@ func FlowSchema() *kinds.Definition {
 	}.Definition()
 }
 
+// matchingPrecedence is the default of a flow schema, in the middle of its range of 1 to 10,000.
+const matchingPrecedence = 1000
+
 // defaultFlowSchema sets the defaults of a flow schema.
 func defaultFlowSchema(s *flowcontrolv1.FlowSchema) {
-	kinds.FillNumber(&s.Spec.MatchingPrecedence, podtemplate.MatchingPrecedence)
+	kinds.FillNumber(&s.Spec.MatchingPrecedence, matchingPrecedence)
 }
 
 func flowSchemaColumns() *columns.Layout {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
 
 // PriorityLevel defines the kind PriorityLevel.
@@ -34,6 +33,14 @@ func PriorityLevel() *kinds.Definition {
 	}.Definition()
 }
 
+// Kubernetes' defaults of a limited priority level.
+const (
+	concurrencyShares = 30
+	queues            = 64
+	handSize          = 8
+	queueLengthLimit  = 50
+)
+
 // defaultPriorityLevel sets the defaults of a priority level.
 func defaultPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 	if e := p.Spec.Exempt; e != nil {
@@ -44,12 +51,12 @@ func defaultPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) {
 	if l == nil {
 		return
 	}
-	kinds.Fill(&l.NominalConcurrencyShares, int32(podtemplate.ConcurrencyShares))
+	kinds.Fill(&l.NominalConcurrencyShares, int32(concurrencyShares))
 	kinds.Fill(&l.LendablePercent, int32(0))
 	if q := l.LimitResponse.Queuing; q != nil {
-		kinds.FillNumber(&q.HandSize, podtemplate.QueuesHandSize)
-		kinds.FillNumber(&q.Queues, podtemplate.Queues)
-		kinds.FillNumber(&q.QueueLengthLimit, podtemplate.QueueLengthLimit)
+		kinds.FillNumber(&q.HandSize, handSize)
+		kinds.FillNumber(&q.Queues, queues)
+		kinds.FillNumber(&q.QueueLengthLimit, queueLengthLimit)
 	}
 }
 

@@ -34,7 +34,7 @@ func runtimeClassWarnings(c *nodev1.RuntimeClass) []string {
 	}
 	var warnings []string
 	for _, key := range slices.Sorted(maps.Keys(c.Scheduling.NodeSelector)) {
-		if msg, ok := podtemplate.RenamedLabels()[key]; ok {
+		if msg := podtemplate.RenamedLabel(key); msg != "" {
 			warnings = append(warnings, fmt.Sprintf("scheduling.nodeSelector: %s", msg))
 		}
 	}

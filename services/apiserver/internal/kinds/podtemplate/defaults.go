@@ -8,33 +8,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
-// Kubernetes' defaults for these kinds.
-const (
-	HttpsPort          = 443
-	MatchingPrecedence = 1000
-	ConcurrencyShares  = 30
-	QueuesHandSize     = 8
-	Queues             = 64
-	QueueLengthLimit   = 50
-)
-
-const (
-	Replicas         = 1
-	RevisionHistory  = 10
-	ProgressDeadline = 600
-	Surge            = "25%"
-)
-
 // Kubernetes' defaults for pods.
 const (
-	graceSeconds         = 30
-	tokenSeconds         = 3600
-	probeTimeout         = 1
-	probePeriod          = 10
-	probeSuccesses       = 1
-	probeFailures        = 3
-	milli                = resource.Milli
-	defaultMode    int32 = 0o644
+	graceSeconds   = 30
+	probeTimeout   = 1
+	probePeriod    = 10
+	probeSuccesses = 1
+	probeFailures  = 3
+	milli          = resource.Milli
 )
 
 // DefaultPod sets the defaults of a pod: those of a template's spec, and the ones that only pods have. The
@@ -195,86 +176,6 @@ func httpGet(action *corev1.HTTPGetAction) {
 	}
 }
 
-func volume(v *corev1.Volume) {
-	if v.VolumeSource == (corev1.VolumeSource{}) {
-		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
-	}
-	if v.HostPath != nil {
-		kinds.Fill(&v.HostPath.Type, corev1.HostPathUnset)
-	}
-	if v.Secret != nil {
-		kinds.Fill(&v.Secret.DefaultMode, defaultMode)
-	}
-	if v.ConfigMap != nil {
-		kinds.Fill(&v.ConfigMap.DefaultMode, defaultMode)
-	}
-	if v.DownwardAPI != nil {
-		kinds.Fill(&v.DownwardAPI.DefaultMode, defaultMode)
-		for i := range v.DownwardAPI.Items {
-			fieldRef(v.DownwardAPI.Items[i].FieldRef)
-		}
-	}
-	if v.Projected != nil {
-		projected(v.Projected)
-	}
-	if v.Image != nil {
-		kinds.FillString(&v.Image.PullPolicy, pullPolicy(v.Image.Reference))
-	}
-	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-		ClaimSpec(&v.Ephemeral.VolumeClaimTemplate.Spec)
-	}
-	externalVolume(v.ISCSI, v.RBD, v.AzureDisk, v.ScaleIO)
-}
-
-// externalVolume sets the defaults of volumes in external storage.
-func externalVolume(i *corev1.ISCSIVolumeSource, r *corev1.RBDVolumeSource, d *corev1.AzureDiskVolumeSource, s *corev1.ScaleIOVolumeSource) {
-	if i != nil {
-		kinds.FillString(&i.ISCSIInterface, "default")
-	}
-	if r != nil {
-		kinds.FillString(&r.RBDPool, "rbd")
-		kinds.FillString(&r.RadosUser, "admin")
-		kinds.FillString(&r.Keyring, "/etc/ceph/keyring")
-	}
-	azureDisk(d)
-	if s != nil {
-		kinds.FillString(&s.StorageMode, "ThinProvisioned")
-		kinds.FillString(&s.FSType, "xfs")
-	}
-}
-
-func azureDisk(d *corev1.AzureDiskVolumeSource) {
-	if d != nil {
-		kinds.Fill(&d.CachingMode, corev1.AzureDataDiskCachingReadWrite)
-		kinds.Fill(&d.Kind, corev1.AzureSharedBlobDisk)
-		kinds.Fill(&d.FSType, "ext4")
-		kinds.Fill(&d.ReadOnly, false)
-	}
-}
-
-func projected(p *corev1.ProjectedVolumeSource) {
-	kinds.Fill(&p.DefaultMode, defaultMode)
-	for i := range p.Sources {
-		if token := p.Sources[i].ServiceAccountToken; token != nil {
-			kinds.Fill(&token.ExpirationSeconds, int64(tokenSeconds))
-		}
-		if certificate := p.Sources[i].PodCertificate; certificate != nil {
-			kinds.Fill(&certificate.MaxExpirationSeconds, int32(CertificateSeconds))
-		}
-		if down := p.Sources[i].DownwardAPI; down != nil {
-			for j := range down.Items {
-				fieldRef(down.Items[j].FieldRef)
-			}
-		}
-	}
-}
-
-func fieldRef(ref *corev1.ObjectFieldSelector) {
-	if ref != nil {
-		kinds.FillString(&ref.APIVersion, "v1")
-	}
-}
-
 // requestsFromLimits sets missing requests to the limits.
 func requestsFromLimits(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
@@ -295,39 +196,3 @@ func RoundUp(list corev1.ResourceList) {
 		list[name] = quantity
 	}
 }
-
-func ClaimSpec(s *corev1.PersistentVolumeClaimSpec) {
-	kinds.Fill(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
-	RoundUp(s.Resources.Limits)
-	RoundUp(s.Resources.Requests)
-}
-
-func VolumeSource(s *corev1.PersistentVolumeSource) {
-	if s.HostPath != nil {
-		kinds.Fill(&s.HostPath.Type, corev1.HostPathUnset)
-	}
-	if s.ISCSI != nil {
-		kinds.FillString(&s.ISCSI.ISCSIInterface, "default")
-	}
-	if s.RBD != nil {
-		kinds.FillString(&s.RBD.RBDPool, "rbd")
-		kinds.FillString(&s.RBD.RadosUser, "admin")
-		kinds.FillString(&s.RBD.Keyring, "/etc/ceph/keyring")
-	}
-	azureDisk(s.AzureDisk)
-	if s.ScaleIO != nil {
-		kinds.FillString(&s.ScaleIO.StorageMode, "ThinProvisioned")
-		kinds.FillString(&s.ScaleIO.FSType, "xfs")
-	}
-}
-
-const CertificateSeconds = 24 * 60 * 60
-
-// Kubernetes' defaults for jobs and volume claims.
-const (
-	BackoffLimit          = 6
-	SuccessfulHistory     = 3
-	FailedHistory         = 1
-	VolumeClaimAPIVersion = "v1"
-	VolumeClaimKind       = "PersistentVolumeClaim"
-)

@@ -61,7 +61,7 @@ func (l *list) add(path *field.Path, format string, args ...any) {
 // placement warns about deprecated node labels.
 func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		if msg := renamedLabel(key); msg != "" {
+		if msg := RenamedLabel(key); msg != "" {
 			l.add(path.Child("nodeSelector").Key(key), "%s", msg)
 		}
 	}
@@ -78,7 +78,7 @@ func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
 	}
 	for i, c := range spec.TopologySpreadConstraints {
 		at := path.Child("topologySpreadConstraints").Index(i)
-		if msg := renamedLabel(c.TopologyKey); msg != "" {
+		if msg := RenamedLabel(c.TopologyKey); msg != "" {
 			l.add(at.Child("topologyKey"), "%s is %s", c.TopologyKey, msg)
 		}
 		if c.LabelSelector == nil {
@@ -89,7 +89,7 @@ func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
 
 func (l *list) nodeTerm(term corev1.NodeSelectorTerm, path *field.Path) {
 	for i, e := range term.MatchExpressions {
-		if msg := renamedLabel(e.Key); msg != "" {
+		if msg := RenamedLabel(e.Key); msg != "" {
 			l.add(path.Child("matchExpressions").Index(i).Child("key"), "%s is %s", e.Key, msg)
 		}
 	}
@@ -238,13 +238,5 @@ func pods(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) []str
 		l.add(path.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	l.podAffinity(spec.Affinity, path.Child("spec", "affinity"))
-	return l
-}
-
-// ClaimWarnings returns the warnings about the spec of a claim.
-func ClaimWarnings(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
-	var l list
-	l.fraction(spec.Resources.Requests, corev1.ResourceStorage, path.Child("resources", "requests"))
-	l.fraction(spec.Resources.Limits, corev1.ResourceStorage, path.Child("resources", "limits"))
 	return l
 }

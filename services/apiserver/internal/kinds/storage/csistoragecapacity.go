@@ -29,12 +29,12 @@ func storageCapacityWarnings(c *storagev1.CSIStorageCapacity) []string {
 	}
 	var warnings []string
 	for i, expression := range c.NodeTopology.MatchExpressions {
-		if msg, ok := podtemplate.RenamedLabels()[expression.Key]; ok {
+		if msg := podtemplate.RenamedLabel(expression.Key); msg != "" {
 			warnings = append(warnings, fmt.Sprintf("nodeTopology.matchExpressions[%d].key: %s is %s", i, expression.Key, msg))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.NodeTopology.MatchLabels)) {
-		if msg, ok := podtemplate.RenamedLabels()[key]; ok {
+		if msg := podtemplate.RenamedLabel(key); msg != "" {
 			warnings = append(warnings, fmt.Sprintf("nodeTopology.matchLabels.%s: %s", key, msg))
 		}
 	}

@@ -31,7 +31,7 @@ func storageClassWarnings(c *storagev1.StorageClass) []string {
 	var warnings []string
 	for i, term := range c.AllowedTopologies {
 		for j, expression := range term.MatchLabelExpressions {
-			if msg, ok := podtemplate.RenamedLabels()[expression.Key]; ok {
+			if msg := podtemplate.RenamedLabel(expression.Key); msg != "" {
 				warnings = append(warnings, fmt.Sprintf("allowedTopologies[%d].matchLabelExpressions[%d].key: %s is %s", i, j, expression.Key, msg))
 			}
 		}

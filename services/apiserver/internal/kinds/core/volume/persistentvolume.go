@@ -68,7 +68,7 @@ func persistentVolumeWarnings(v *corev1.PersistentVolume) []string {
 	if a := v.Spec.NodeAffinity; a != nil && a.Required != nil {
 		for i, term := range a.Required.NodeSelectorTerms {
 			for j, expression := range term.MatchExpressions {
-				if msg, ok := podtemplate.RenamedLabels()[expression.Key]; ok {
+				if msg := podtemplate.RenamedLabel(expression.Key); msg != "" {
 					warnings = append(warnings, fmt.Sprintf("spec.nodeAffinity.required.nodeSelectorTerms[%d].matchExpressions[%d].key: %s is %s", i, j, expression.Key, msg))
 				}
 			}

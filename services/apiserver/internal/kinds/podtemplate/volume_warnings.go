@@ -127,3 +127,11 @@ func downwardPaths(items []corev1.DownwardAPIVolumeFile) []string {
 	}
 	return paths
 }
+
+// ClaimWarnings returns the warnings about the spec of a claim.
+func ClaimWarnings(spec *corev1.PersistentVolumeClaimSpec, path *field.Path) []string {
+	var l list
+	l.fraction(spec.Resources.Requests, corev1.ResourceStorage, path.Child("resources", "requests"))
+	l.fraction(spec.Resources.Limits, corev1.ResourceStorage, path.Child("resources", "limits"))
+	return l
+}

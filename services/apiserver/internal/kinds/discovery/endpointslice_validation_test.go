@@ -12,9 +12,7 @@ import (
 )
 
 const (
-	badCIDR  = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-	wildcard = `a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
-	fixed    = "field is immutable"
+	fixed = "field is immutable"
 )
 
 func TestEndpointSlice(t *testing.T) {

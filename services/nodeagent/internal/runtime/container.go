@@ -224,7 +224,8 @@ func containerSecurity(s SecurityContext, sandbox SandboxConfig) *cri.LinuxConta
 		ReadonlyPaths:      s.ReadonlyPaths,
 	}
 	if s.AppArmor != nil {
-		out.Apparmor, out.ApparmorProfile = securityProfile(*s.AppArmor), deprecatedAppArmor(*s.AppArmor)
+		out.Apparmor = securityProfile(*s.AppArmor)
+		out.ApparmorProfile = deprecatedAppArmor(*s.AppArmor) //nolint:staticcheck // Older runtimes read only this one.
 	}
 	if s.AddCapabilities != nil || s.DropCapabilities != nil {
 		out.Capabilities = &cri.Capability{AddCapabilities: s.AddCapabilities, DropCapabilities: s.DropCapabilities}

@@ -16,7 +16,6 @@ var longFunctions = map[string]string{
 	"libs/scheme workloadRows": isTable,
 	"libs/scheme clusterRows":  isTable,
 	"libs/scheme storageRows":  isTable,
-	"libs/scheme podRows":      isTable,
 	"services/apiserver/internal/upkeep/bootstraproles forWorkloads": isTable,
 	"test/containers/images/busybox run":                             "each case is one of the commands of the tests' image",
 }

@@ -112,7 +112,7 @@ func TestNodePortsAreKept(t *testing.T) {
 	open := func(kind corev1.ServiceType, ports string) *corev1.Service {
 		s := service(singly, "10.0.0.1", four)
 		s.Spec.Type = kind
-		for _, port := range strings.FieldsSeq(ports) {
+		for port := range strings.FieldsSeq(ports) {
 			var p corev1.ServicePort
 			if _, err := fmt.Sscanf(port, "%1s:%d", &p.Name, &p.NodePort); err != nil {
 				t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // TestEndpointsWarnings checks that addresses of both lists are looked at, unless the controller of
 // endpoints wrote them.
 func TestEndpointsWarnings(t *testing.T) {
-	e := &corev1.Endpoints{Subsets: []corev1.EndpointSubset{{}, { //nolint:staticcheck // The kind is deprecated, and served.
+	e := &corev1.Endpoints{Subsets: []corev1.EndpointSubset{{}, {
 		Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1"}, {IP: "010.0.0.1"}}, NotReadyAddresses: []corev1.EndpointAddress{{IP: "::ffff:10.0.0.1"}, {IP: "garbage"}},
 	}}}
 	got := Endpoints().Warnings(e)

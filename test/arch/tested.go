@@ -36,7 +36,6 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/kinds/validation/volumesource": replayed,
 	"services/apiserver/internal/kinds/conformance":             isTestSupport,
 	"services/apiserver/internal/kinds/kindsdoc":                isGenerator,
-	"services/apiserver/internal/registry/managedfields":        movesWithTheCatalog,
 	"services/apiserver/internal/registry/registrytest":         isTestSupport,
 	"services/apiserver/internal/server":                        isDoor,
 	"services/apiserver/internal/server/config":                 "most of it declares fields, whose faults the tests of the door check too",

@@ -3,7 +3,9 @@
 package eviction
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
@@ -15,6 +17,10 @@ func Serve(reg *registry.Registry) rest.Serve {
 }
 
 func serve(c *rest.Call, reg *registry.Registry) error {
+	// Another kind may have a subresource of this name.
+	if of := c.Resource().Kind(); of != registry.Of[*corev1.Pod](reg).Kind() {
+		return apierrors.NewMethodNotSupported(of.GroupResource(), "evict")
+	}
 	format, err := c.Negotiate()
 	if err != nil {
 		return err

@@ -46,6 +46,10 @@ type Issuer struct {
 
 // Serve serves the token subresource of a service account.
 func (i Issuer) Serve(c *rest.Call) error {
+	// Another kind may have a subresource of this name.
+	if of := c.Resource().Kind(); of != scheme.For[*corev1.ServiceAccount](i.Table) {
+		return apierrors.NewMethodNotSupported(of.GroupResource(), "create")
+	}
 	format, err := c.Negotiate()
 	if err != nil {
 		return err

@@ -104,6 +104,9 @@ func serviceRows() []NotActedOn {
 	}
 }
 
+// dropped says what becomes of the fields of features that are off by default.
+const dropped = "its feature is off by default, as in Kubernetes, and the field is dropped"
+
 // podRows are the fields of pods, and of pod templates, that the node agent neither implements nor
 // refuses.
 func podRows() []NotActedOn {
@@ -134,7 +137,13 @@ func podRows() []NotActedOn {
 			}),
 		},
 		{
-			Field: "spec.containers[].volumeMounts[].bindMountOptions", By: "kubelet", Text: "the volume is mounted with the usual options",
+			Field: "spec.containers[].lifecycle.stopSignal", By: "kubelet", Text: dropped,
+			set: inContainers("lifecycle.stopSignal", func(c *corev1.Container) bool {
+				return c.Lifecycle != nil && c.Lifecycle.StopSignal != nil
+			}),
+		},
+		{
+			Field: "spec.containers[].volumeMounts[].bindMountOptions", By: "kubelet", Text: dropped,
 			set: inContainers("volumeMounts[].bindMountOptions", func(c *corev1.Container) bool {
 				for i := range c.VolumeMounts {
 					if len(c.VolumeMounts[i].BindMountOptions) > 0 {
@@ -158,13 +167,13 @@ func podRows() []NotActedOn {
 			}),
 		},
 		{
-			Field: "spec.schedulingGroup", By: "GangScheduling", Text: "the pod is scheduled alone",
+			Field: "spec.schedulingGroup", By: "GangScheduling", Text: dropped,
 			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
 				return when(s.SchedulingGroup != nil, "spec.schedulingGroup")
 			}),
 		},
 		{
-			Field: "spec.evictionResponders", By: "EvictionRequestAPI", Text: "the pod is evicted without asking them",
+			Field: "spec.evictionResponders", By: "EvictionRequestAPI", Text: dropped,
 			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
 				return when(len(s.EvictionResponders) > 0, "spec.evictionResponders")
 			}),

@@ -47,6 +47,7 @@ var signs = map[string]sign{
 	"kubelet spec.securityContext.fsGroupChangePolicy":                            {"services/nodeagent", `\.FSGroupChangePolicy\b`},
 	"kubelet spec.securityContext.seLinuxChangePolicy":                            {"services/nodeagent", `\.SELinuxChangePolicy\b`},
 	"kubelet spec.containers[].volumeMounts[].bindMountOptions":                   {"services/nodeagent", `\.BindMountOptions\b`},
+	"kubelet spec.containers[].lifecycle.stopSignal":                              {"services/nodeagent", `\.StopSignal\b`},
 	"kubelet spec.volumes[].{configMap,secret,downwardAPI,projected}.defaultUser": {"services/nodeagent", `\.DefaultUser\b`},
 	"kubelet metadata.annotations[kubernetes.io/{ingress,egress}-bandwidth]":      {"services/nodeagent", `gress-bandwidth`},
 }

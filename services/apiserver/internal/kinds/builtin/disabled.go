@@ -15,17 +15,28 @@ import (
 // withoutDisabled makes a definition drop the fields of Kubernetes' features that are disabled by
 // default, before it sees the object. An update keeps a field that the old object has.
 func withoutDisabled(s *kinds.Definition) {
-	create, update := s.PrepareForCreate, s.Update.Prepare
+	create := s.PrepareForCreate
 	s.PrepareForCreate = func(obj scheme.Object) {
 		dropDisabled(obj, nil)
 		if create != nil {
 			create(obj)
 		}
 	}
-	s.Update.Prepare = func(obj, old scheme.Object) {
+	s.Update.Prepare = withoutNewlyDisabled(s.Update.Prepare)
+	const ephemeral = "ephemeralcontainers"
+	if change, ok := s.Subresources[ephemeral]; ok {
+		change.Prepare = withoutNewlyDisabled(change.Prepare)
+		s.Subresources[ephemeral] = change
+	}
+}
+
+// withoutNewlyDisabled drops disabled fields that the old object does not have before prepare runs, if
+// there is one.
+func withoutNewlyDisabled(prepare func(obj, old scheme.Object)) func(obj, old scheme.Object) {
+	return func(obj, old scheme.Object) {
 		dropDisabled(obj, old)
-		if update != nil {
-			update(obj, old)
+		if prepare != nil {
+			prepare(obj, old)
 		}
 	}
 }

@@ -69,3 +69,16 @@ func TestDisabledFields(t *testing.T) {
 		t.Errorf("created with %+v", lease)
 	}
 }
+
+// TestDisabledFieldsOfEphemeralContainers checks that an added ephemeral container brings none either.
+func TestDisabledFieldsOfEphemeralContainers(t *testing.T) {
+	change := All(Config{})[corev1.SchemeGroupVersion.WithKind("Pod")].Subresources["ephemeralcontainers"]
+	added, old := &corev1.Pod{}, &corev1.Pod{}
+	added.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: "debug", VolumeMounts: []corev1.VolumeMount{{Name: "v", BindMountOptions: []string{"noexec"}}},
+	}}}
+	change.Prepare(added, old)
+	if got := added.Spec.EphemeralContainers; len(got) != 1 || got[0].VolumeMounts[0].BindMountOptions != nil {
+		t.Errorf("the update adds %+v", got)
+	}
+}

@@ -3,7 +3,6 @@ package registry
 import (
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +27,6 @@ type Config struct {
 	Feeds *feed.Feeds
 	// Logger receives what goes wrong outside requests; slog.Default if nil.
 	Logger *slog.Logger
-	// ServiceCIDRs are the ranges of service cluster IPs that the cluster starts with: one, or two
-	// of different address families, the default one first; empty means 10.96.0.0/12. Further
-	// ranges are ServiceCIDR objects. The first address is the `kubernetes` Service's.
-	ServiceCIDRs []netip.Prefix
 	// Authorizer tells admission plugins whether the user may do what a write implies.
 	Authorizer authz.Authorizer
 	// Admission are admission plugins in addition to the built-in ones. EnableAdmission and

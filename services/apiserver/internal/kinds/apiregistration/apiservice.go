@@ -14,8 +14,8 @@ import (
 // servicePort is the default port of the service behind an API.
 const servicePort = 443
 
-// ApiService defines the kind ApiService.
-func ApiService() *kinds.Definition {
+// APIService defines the kind APIService.
+func APIService() *kinds.Definition {
 	type service = *apiregistrationv1.APIService
 	return kinds.Of[service]{
 		Columns: apiServiceColumns(),

@@ -29,16 +29,16 @@ func TestRows(t *testing.T) {
 		cells   []any
 	}{
 		{
-			"local API", ApiService(), &apiregistrationv1.APIService{ObjectMeta: meta, Status: available("True", "Local")},
+			"local API", APIService(), &apiregistrationv1.APIService{ObjectMeta: meta, Status: available("True", "Local")},
 			service, []any{"one", "Local", "True", "5m"},
 		},
 		{
-			"remote API", ApiService(), &apiregistrationv1.APIService{
+			"remote API", APIService(), &apiregistrationv1.APIService{
 				ObjectMeta: meta, Spec: apiregistrationv1.APIServiceSpec{Service: &apiregistrationv1.ServiceReference{Namespace: "ns", Name: "s"}}, Status: available("False", "MissingEndpoints"),
 			},
 			service, []any{"one", "ns/s", "False (MissingEndpoints)", "5m"},
 		},
-		{"new API", ApiService(), &apiregistrationv1.APIService{ObjectMeta: meta}, service, []any{"one", "Local", "Unknown", "5m"}},
+		{"new API", APIService(), &apiregistrationv1.APIService{ObjectMeta: meta}, service, []any{"one", "Local", "Unknown", "5m"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { kindtest.Row(t, tc.kind, tc.obj, tc.columns, tc.cells) })
 	}

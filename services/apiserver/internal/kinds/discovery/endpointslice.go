@@ -82,7 +82,7 @@ func endpointSliceWarnings(s *discoveryv1.EndpointSlice) []string {
 	var warnings []string
 	for i := range s.Endpoints {
 		for n, address := range s.Endpoints[i].Addresses {
-			warnings = append(warnings, network.IpWarnings(field.NewPath("endpoints").Index(i).Child("addresses").Index(n), address)...)
+			warnings = append(warnings, network.IPWarnings(field.NewPath("endpoints").Index(i).Child("addresses").Index(n), address)...)
 		}
 	}
 	return warnings

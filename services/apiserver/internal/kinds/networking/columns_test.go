@@ -43,9 +43,9 @@ func TestRows(t *testing.T) {
 		{"network policy", NetworkPolicy(), &networkingv1.NetworkPolicy{ObjectMeta: meta}, []any{"x", "<none>", "3h"}},
 		{"network policy of some pods", NetworkPolicy(), &networkingv1.NetworkPolicy{ObjectMeta: meta, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}, []any{"x", "a=b", "3h"}},
 		{"range", ServiceCIDR(), &networkingv1.ServiceCIDR{ObjectMeta: meta, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.0.0.0/24", "fd00::/64"}}}, []any{"x", "10.0.0.0/24,fd00::/64", "3h"}},
-		{"address", IpAddress(), &networkingv1.IPAddress{ObjectMeta: meta, Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "n", Name: "s"}}}, []any{"x", "services/n/s"}},
-		{"address of a cluster-wide object", IpAddress(), &networkingv1.IPAddress{ObjectMeta: meta, Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "Acme.io", Resource: "gateways", Name: "g"}}}, []any{"x", "gateways.acme.io/g"}},
-		{"address without a parent", IpAddress(), &networkingv1.IPAddress{ObjectMeta: meta}, []any{"x", "<none>"}},
+		{"address", IPAddress(), &networkingv1.IPAddress{ObjectMeta: meta, Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: "n", Name: "s"}}}, []any{"x", "services/n/s"}},
+		{"address of a cluster-wide object", IPAddress(), &networkingv1.IPAddress{ObjectMeta: meta, Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "Acme.io", Resource: "gateways", Name: "g"}}}, []any{"x", "gateways.acme.io/g"}},
+		{"address without a parent", IPAddress(), &networkingv1.IPAddress{ObjectMeta: meta}, []any{"x", "<none>"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { kindtest.Cells(t, tc.kind, tc.obj, tc.cells) })
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
-// IpAddress has no generation: its spec never changes.
-func IpAddress() *kinds.Definition {
+// IPAddress has no generation: its spec never changes.
+func IPAddress() *kinds.Definition {
 	return kinds.Of[*networkingv1.IPAddress]{
 		Columns:  ipAddressColumns(),
 		Level:    kinds.Full,

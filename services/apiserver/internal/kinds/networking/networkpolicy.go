@@ -42,9 +42,9 @@ func networkPolicyWarnings(p *networkingv1.NetworkPolicy) []string {
 				continue
 			}
 			at := path.Index(i).Child("ipBlock")
-			warnings = append(warnings, network.CidrWarnings(at.Child("cidr"), peer.IPBlock.CIDR)...)
+			warnings = append(warnings, network.CIDRWarnings(at.Child("cidr"), peer.IPBlock.CIDR)...)
 			for n, except := range peer.IPBlock.Except {
-				warnings = append(warnings, network.CidrWarnings(at.Child("except").Index(n), except)...)
+				warnings = append(warnings, network.CIDRWarnings(at.Child("except").Index(n), except)...)
 			}
 		}
 	}

@@ -33,9 +33,9 @@ func TestRows(t *testing.T) {
 			[]string{"Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"},
 			[]any{"one (default)", "example.com/p", "Delete", "Immediate", true, "5m"},
 		},
-		{"bare driver", CsiDriver(), &storagev1.CSIDriver{ObjectMeta: meta}, driver, []any{"one", true, false, false, "<unset>", false, "<none>", "5m"}},
+		{"bare driver", CSIDriver(), &storagev1.CSIDriver{ObjectMeta: meta}, driver, []any{"one", true, false, false, "<unset>", false, "<none>", "5m"}},
 		{
-			"driver", CsiDriver(), &storagev1.CSIDriver{ObjectMeta: meta, Spec: storagev1.CSIDriverSpec{
+			"driver", CSIDriver(), &storagev1.CSIDriver{ObjectMeta: meta, Spec: storagev1.CSIDriverSpec{
 				AttachRequired: new(false), PodInfoOnMount: new(true), StorageCapacity: new(true), RequiresRepublish: new(true),
 				TokenRequests:        []storagev1.TokenRequest{{Audience: "a"}, {Audience: "b"}},
 				VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{"Persistent", "Ephemeral"},
@@ -43,11 +43,11 @@ func TestRows(t *testing.T) {
 			driver, []any{"one", false, true, true, "a,b", true, "Persistent,Ephemeral", "5m"},
 		},
 		{
-			"node's drivers", CsiNode(), &storagev1.CSINode{ObjectMeta: meta, Spec: storagev1.CSINodeSpec{Drivers: make([]storagev1.CSINodeDriver, 2)}},
+			"node's drivers", CSINode(), &storagev1.CSINode{ObjectMeta: meta, Spec: storagev1.CSINodeSpec{Drivers: make([]storagev1.CSINodeDriver, 2)}},
 			[]string{"Name", "Drivers", "Age"}, []any{"one", int64(2), "5m"},
 		},
 		{
-			"capacity", CsiStorageCapacity(), &storagev1.CSIStorageCapacity{ObjectMeta: meta, StorageClassName: "fast"},
+			"capacity", CSIStorageCapacity(), &storagev1.CSIStorageCapacity{ObjectMeta: meta, StorageClassName: "fast"},
 			[]string{"Name", "Created At"}, []any{"one", meta.CreationTimestamp.UTC().Format(time.RFC3339)},
 		},
 		{

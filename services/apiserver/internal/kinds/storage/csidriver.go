@@ -12,8 +12,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
-// CsiDriver defines the kind CsiDriver.
-func CsiDriver() *kinds.Definition {
+// CSIDriver defines the kind CSIDriver.
+func CSIDriver() *kinds.Definition {
 	type driver = *storagev1.CSIDriver
 	return kinds.Of[driver]{
 		Columns:  csiDriverColumns(),

@@ -10,8 +10,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
-// CsiNode defines the kind CsiNode.
-func CsiNode() *kinds.Definition {
+// CSINode defines the kind CSINode.
+func CSINode() *kinds.Definition {
 	return kinds.Of[*storagev1.CSINode]{
 		Columns:           csiNodeColumns(),
 		Level:             kinds.Full,

@@ -11,8 +11,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
 )
 
-// CsiStorageCapacity defines the kind CsiStorageCapacity.
-func CsiStorageCapacity() *kinds.Definition {
+// CSIStorageCapacity defines the kind CSIStorageCapacity.
+func CSIStorageCapacity() *kinds.Definition {
 	return kinds.Of[*storagev1.CSIStorageCapacity]{
 		Level:             kinds.Full,
 		Validate:          validateStorageCapacity,

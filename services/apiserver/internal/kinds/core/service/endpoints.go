@@ -45,10 +45,10 @@ func endpointsWarnings(e *corev1.Endpoints) []string {
 	for i, subset := range e.Subsets {
 		at := field.NewPath("subsets").Index(i)
 		for n, address := range subset.Addresses {
-			warnings = append(warnings, network.IpWarnings(at.Child("addresses").Index(n).Child("ip"), address.IP)...)
+			warnings = append(warnings, network.IPWarnings(at.Child("addresses").Index(n).Child("ip"), address.IP)...)
 		}
 		for n, address := range subset.NotReadyAddresses {
-			warnings = append(warnings, network.IpWarnings(at.Child("notReadyAddresses").Index(n).Child("ip"), address.IP)...)
+			warnings = append(warnings, network.IPWarnings(at.Child("notReadyAddresses").Index(n).Child("ip"), address.IP)...)
 		}
 	}
 	return warnings

@@ -132,7 +132,7 @@ func serviceWarnings(s *corev1.Service) []string {
 	}
 	if spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone {
 		for i, address := range spec.ClusterIPs {
-			warnings = append(warnings, network.IpWarnings(path.Child("clusterIPs").Index(i), address)...)
+			warnings = append(warnings, network.IPWarnings(path.Child("clusterIPs").Index(i), address)...)
 		}
 	}
 	external := spec.Type == corev1.ServiceTypeExternalName
@@ -149,16 +149,16 @@ func serviceWarnings(s *corev1.Service) []string {
 		}
 	}
 	for i, address := range spec.ExternalIPs {
-		warnings = append(warnings, network.IpWarnings(path.Child("externalIPs").Index(i), address)...)
+		warnings = append(warnings, network.IPWarnings(path.Child("externalIPs").Index(i), address)...)
 	}
 	if len(spec.ExternalIPs) > 0 && !headless && !external {
 		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
 	}
 	if spec.LoadBalancerIP != "" {
-		warnings = append(warnings, network.IpWarnings(path.Child("loadBalancerIP"), spec.LoadBalancerIP)...)
+		warnings = append(warnings, network.IPWarnings(path.Child("loadBalancerIP"), spec.LoadBalancerIP)...)
 	}
 	for i, text := range spec.LoadBalancerSourceRanges {
-		warnings = append(warnings, network.CidrWarnings(path.Child("loadBalancerSourceRanges").Index(i), text)...)
+		warnings = append(warnings, network.CIDRWarnings(path.Child("loadBalancerSourceRanges").Index(i), text)...)
 	}
 	if external && len(spec.ExternalIPs) > 0 {
 		warnings = append(warnings, fmt.Sprintf("spec.externalIPs is ignored when spec.type is %q", corev1.ServiceTypeExternalName))

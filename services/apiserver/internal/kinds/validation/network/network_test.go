@@ -95,12 +95,12 @@ func TestAddressesOfOldObjectsAreKept(t *testing.T) {
 // TestWarnings checks that text that is no address gets no warning: validation rejects it.
 func TestWarnings(t *testing.T) {
 	for text, want := range map[string]int{"fd00::1": 0, "FD00::1": 1, "01.2.3.4": 1, "::ffff:1.2.3.4": 1, "x": 0, "": 0} {
-		if got := IpWarnings(at(), text); len(got) != want {
+		if got := IPWarnings(at(), text); len(got) != want {
 			t.Errorf("%q: got warnings %q, want %d", text, got, want)
 		}
 	}
 	for text, want := range map[string]int{"10.0.0.0/8": 0, "10.0.0.1/8": 1, "FD00::/64": 1, "10.0.0.0": 0, "x/8": 0} {
-		if got := CidrWarnings(at(), text); len(got) != want {
+		if got := CIDRWarnings(at(), text); len(got) != want {
 			t.Errorf("%q: got warnings %q, want %d", text, got, want)
 		}
 	}

@@ -6,16 +6,16 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// IpWarnings warns about an address that is not in canonical form. Validation rejects what is not
+// IPWarnings warns about an address that is not in canonical form. Validation rejects what is not
 // an address at all.
-func IpWarnings(path *field.Path, value string) []string {
+func IPWarnings(path *field.Path, value string) []string {
 	if netutils.ParseIPSloppy(value) == nil {
 		return nil
 	}
 	return validation.GetWarningsForIP(path, value)
 }
 
-func CidrWarnings(path *field.Path, value string) []string {
+func CIDRWarnings(path *field.Path, value string) []string {
 	if _, _, err := netutils.ParseCIDRSloppy(value); err != nil {
 		return nil
 	}

@@ -110,6 +110,12 @@ func (c *Catalog) Remove(gvk schema.GroupVersionKind) bool {
 	return true
 }
 
+// ReturnsDeleted reports whether DELETE of a kind returns the object instead of a Status.
+func (c *Catalog) ReturnsDeleted(kind *scheme.Kind) bool {
+	definition := c.Of(kind)
+	return definition != nil && definition.ReturnDeleted
+}
+
 // Defaults returns the function that sets the defaults of a stored kind, for objects that are read
 // from etcd: they may have been written by another program, or before a field existed. It returns
 // nil if there is none.

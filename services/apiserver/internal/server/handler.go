@@ -58,7 +58,7 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 	groups := discovery.New(p.table, answers, discovery.Addresses{
 		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 	})
-	schemas := openapi.New(p.table, routes.APIVersion())
+	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.ReturnsDeleted)
 	get := func(handler http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -147,6 +147,32 @@ func TestOperationsAreNamed(t *testing.T) {
 	}
 }
 
+// TestDeletedObjects: DELETE returns the objects of these kinds, and a Status for all others.
+func TestDeletedObjects(t *testing.T) {
+	var v2 spec.Swagger
+	if err := json.Unmarshal(get(t, handler(t), "/openapi/v2", "application/json").Body.Bytes(), &v2); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"csidrivers", "csinodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts",
+		"services", "storageclasses", "volumeattachments", "volumeattributesclasses",
+	}
+	var got []string
+	for p, item := range v2.Paths.Paths {
+		collection, isItem := strings.CutSuffix(p, "/{name}")
+		if !isItem || item.Delete == nil {
+			continue
+		}
+		if ref := item.Delete.Responses.StatusCodeResponses[http.StatusOK].Schema.Ref.String(); !strings.HasSuffix(ref, ".Status") {
+			got = append(got, path.Base(collection))
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("DELETE of other kinds returns the object (-want +got):\n%s", diff)
+	}
+}
+
 // gvks returns the kinds whose type a definition is, as group/version/kind.
 func gvks(extensions spec.Extensions) (list []string) {
 	values, _ := extensions["x-kubernetes-group-version-kind"].([]any)

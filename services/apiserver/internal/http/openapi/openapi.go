@@ -48,9 +48,12 @@ type server struct {
 type Handler struct{ documents *scheme.Derived[*server] }
 
 // New returns the handler of /openapi/v2, /openapi/v3 and everything below it. version is the
-// API's, for example v1.37.2.
-func New(table *scheme.Table, version string) *Handler {
-	return &Handler{scheme.Derive(table, func(kinds []*scheme.Kind) *server { return describe(table, kinds, version) })}
+// API's, for example v1.37.2. returnsDeleted reports whether DELETE of a kind returns the object
+// instead of a Status.
+func New(table *scheme.Table, version string, returnsDeleted func(*scheme.Kind) bool) *Handler {
+	return &Handler{scheme.Derive(table, func(kinds []*scheme.Kind) *server {
+		return describe(table, kinds, version, returnsDeleted)
+	})}
 }
 
 // ServeHTTP serves a document.
@@ -59,8 +62,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // describe returns the server of the documents of kinds.
-func describe(table *scheme.Table, kinds []*scheme.Kind, version string) *server {
-	d := documents{kinds: kinds, version: version, names: newNames(table, kinds), types: table.Scheme()}
+func describe(table *scheme.Table, kinds []*scheme.Kind, version string, returnsDeleted func(*scheme.Kind) bool) *server {
+	d := documents{kinds: kinds, version: version, names: newNames(table, kinds), types: table.Scheme(), returnsDeleted: returnsDeleted}
 	s := &server{v3: map[string]*document{}}
 	s.v2 = &document{convert: handler.ToProtoBinary, build: func() ([]byte, error) {
 		built, _, err := d.v2()
@@ -108,10 +111,12 @@ type documents struct {
 	version string
 	names   names
 	types   *runtime.Scheme
+
+	returnsDeleted func(*scheme.Kind) bool
 }
 
 func (d documents) v2() (*spec.Swagger, string, error) {
-	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.kinds, nil, d.types), &common.Config{
+	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.kinds, nil, d.types, d.returnsDeleted), &common.Config{
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
 		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
@@ -124,7 +129,7 @@ func (d documents) v2() (*spec.Swagger, string, error) {
 }
 
 func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
-	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.kinds, &gv, d.types), &common.OpenAPIV3Config{
+	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.kinds, &gv, d.types, d.returnsDeleted), &common.OpenAPIV3Config{
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
 		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,

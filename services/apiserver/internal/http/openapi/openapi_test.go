@@ -14,14 +14,19 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func handler(t testing.TB) http.Handler {
 	t.Helper()
-	h := openapi.New(scheme.New(), "v1.37.2")
-	return h
+	table := scheme.New()
+	catalog, err := builtin.Catalog(table, builtin.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openapi.New(table, "v1.37.2", catalog.ReturnsDeleted)
 }
 
 func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRecorder {

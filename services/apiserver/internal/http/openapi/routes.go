@@ -41,8 +41,10 @@ func (c container) PathParameters() []common.Parameter { return nil }
 func (c container) Routes() []common.Route { return c.routes }
 
 // containers returns the paths of all groups and versions, or of only one. types has the Go types of
-// what subresources hold.
-func containers(kinds []*scheme.Kind, only *schema.GroupVersion, types *runtime.Scheme) []common.RouteContainer {
+// what subresources hold, and returnsDeleted reports whether DELETE of a kind returns the object.
+func containers(
+	kinds []*scheme.Kind, only *schema.GroupVersion, types *runtime.Scheme, returnsDeleted func(*scheme.Kind) bool,
+) []common.RouteContainer {
 	var list []common.RouteContainer
 	for _, gv := range groupVersions(kinds) {
 		if only != nil && gv != *only {
@@ -51,7 +53,7 @@ func containers(kinds []*scheme.Kind, only *schema.GroupVersion, types *runtime.
 		c := container{root: rootPath(gv)}
 		for _, kind := range kinds {
 			if kind.GroupVersion() == gv {
-				c.routes = append(c.routes, kindRoutes(kind, types)...)
+				c.routes = append(c.routes, kindRoutes(kind, types, returnsDeleted(kind))...)
 			}
 		}
 		list = append(list, c)
@@ -103,8 +105,9 @@ func (r response) Code() int       { return r.code }
 func (r response) Message() string { return r.message }
 func (r response) Model() any      { return r.model }
 
-// kindRoutes returns the operations on a kind and its subresources.
-func kindRoutes(kind *scheme.Kind, types *runtime.Scheme) []common.Route {
+// kindRoutes returns the operations on a kind and its subresources. returnsDeleted says that DELETE
+// returns the object instead of a Status.
+func kindRoutes(kind *scheme.Kind, types *runtime.Scheme, returnsDeleted bool) []common.Route {
 	b := routesOf{kind: kind, types: types, root: rootPath(kind.GroupVersion())}
 	if kind.Namespaced && !kind.Virtual {
 		b.add(http.MethodGet, "/"+kind.Resource, "list", "list"+b.id("ForAllNamespaces"), listOf(kind), nil, forList(), 200)
@@ -126,9 +129,9 @@ func kindRoutes(kind *scheme.Kind, types *runtime.Scheme) []common.Route {
 	item := b.collection + "/{name}"
 	status := &metav1.Status{}
 	var deleted any = status
-	switch kind.Resource {
-	case "persistentvolumeclaims", "pods", "resourcequotas", "serviceaccounts", "services", "storageclasses":
-		deleted = obj // these return the deleted object
+	// Kubernetes documents a Status for a namespace, too, although it returns the namespace.
+	if returnsDeleted && kind.GroupKind() != (schema.GroupKind{Kind: "Namespace"}) {
+		deleted = obj
 	}
 	b.add(http.MethodGet, b.collection, "list", "list"+b.id(""), list, nil, forList(), 200)
 	b.add(http.MethodPost, b.collection, "post", "create"+b.id(""), obj, obj, forCreate(), 200, 201, 202)

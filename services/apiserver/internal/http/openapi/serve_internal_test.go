@@ -41,7 +41,7 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newLibrary(t *testing.T, table *scheme.Table) *library {
 	t.Helper()
 	l := &library{exact: map[string]http.Handler{}, below: map[string]http.Handler{}}
-	d := documents{kinds: table.Kinds(), version: "v1.37.2", names: newNames(table, table.Kinds()), types: table.Scheme()}
+	d := documents{kinds: table.Kinds(), version: "v1.37.2", names: newNames(table, table.Kinds()), types: table.Scheme(), returnsDeleted: none}
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService(v2Path, l)
 	v3 := handler3.NewOpenAPIService()
 	for _, gv := range groupVersions(table.Kinds()) {
@@ -93,7 +93,7 @@ func ask(t *testing.T, h http.Handler, method, target string, header map[string]
 // in all encodings, to clients that have it already, or ask for it by a right or a wrong hash.
 func TestServesAsTheLibrary(t *testing.T) {
 	table := scheme.New()
-	ours := New(table, "v1.37.2")
+	ours := New(table, "v1.37.2", none)
 	theirs := newLibrary(t, table)
 	compare := func(method, target string, header map[string]string) answer {
 		t.Helper()
@@ -136,7 +136,7 @@ func TestServesAsTheLibrary(t *testing.T) {
 
 // TestConcurrentRequests has many clients ask for documents that are not built yet.
 func TestConcurrentRequests(t *testing.T) {
-	ours := New(scheme.New(), "v1.37.2")
+	ours := New(scheme.New(), "v1.37.2", none)
 	var clients sync.WaitGroup
 	for i := range 16 {
 		path := []string{v3Path, v3Path + "/api/v1"}[i%2]
@@ -148,3 +148,6 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 	clients.Wait()
 }
+
+// none says that no kind's DELETE returns the object.
+func none(*scheme.Kind) bool { return false }

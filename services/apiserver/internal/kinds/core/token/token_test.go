@@ -7,8 +7,11 @@ import (
 
 	"go.uber.org/goleak"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest/resttest"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,4 +67,37 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: the warning is %q", c.name, r.Header.Get("Warning"))
 		}
 	}
+}
+
+// TestOtherKinds checks that the token of an object of another kind is not that of the service account
+// with its name: its caller may do nothing to service accounts.
+func TestOtherKinds(t *testing.T) {
+	w := resttest.New(t)
+	robot := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Robot"}
+	if err := w.Catalog.Install(&kinds.Definition{Kind: &scheme.Kind{
+		GroupVersionKind: robot, Resource: "robots", Singular: "robot", Namespaced: true, Custom: true, Storage: robot,
+		StoragePrefix: "example.com/robots",
+		Subresources: []scheme.Subresource{{
+			Name: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"), Verbs: []string{"create"}, Virtual: true,
+		}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	w.Script([]resttest.Step{
+		{Send: "POST /apis/example.com/v1/namespaces/default/robots/default/token", Body: `{}`, Want: "405 ..."},
+		{Send: "POST " + resttest.Default + "serviceaccounts/default/token", Body: `{}`, Want: "201 TokenRequest default"},
+	})
+}
+
+// TestBoundToSecret issues a token that ends with a secret, and none for a secret that was made anew.
+func TestBoundToSecret(t *testing.T) {
+	w := resttest.New(t)
+	const path = "POST " + resttest.Default + "serviceaccounts/default/token"
+	w.Script([]resttest.Step{
+		{Send: "POST " + resttest.Default + "secrets", Body: `{"metadata":{"name":"s"}}`, Want: "201 Secret s"},
+		{Send: path, Body: `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"s"}}}`, Want: "201 TokenRequest default"},
+		{Send: path, Body: `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"s","uid":"of-before"}}}`, Want: "409 ..."},
+		{Send: "DELETE " + resttest.Default + "secrets/s", Want: "200 Status secrets s"},
+		{Send: path, Body: `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"s"}}}`, Want: `404 secrets "s" not found`},
+	})
 }

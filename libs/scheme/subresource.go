@@ -24,7 +24,7 @@ type Subresource struct {
 	// Virtual subresources store nothing: creating one returns its answer.
 	Virtual bool
 	// LongRunning requests last as long as their client wants. They have no deadline and take no
-	// place among the requests in flight.
+	// slot of the requests in flight.
 	LongRunning bool
 }
 

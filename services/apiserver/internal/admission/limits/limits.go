@@ -1,6 +1,6 @@
-// Package limits is the plugin LimitRanger. It applies LimitRanges to pods and claims: defaults for containers that don't set
-// their resources, and checks for too little, too much or too high a ratio. The words are those of
-// Kubernetes' LimitRanger plugin.
+// Package limits is the plugin LimitRanger. It applies LimitRanges to pods and claims: defaults for
+// containers that don't set their resources, and checks for too little, too much or too high a ratio.
+// The words are those of Kubernetes' LimitRanger plugin.
 package limits
 
 import (

@@ -60,23 +60,27 @@ func plain() *Layout {
 	}
 }
 
+// Name returns the column of names.
 func Name() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
 }
 
+// Age returns the column of ages.
 func Age() metav1.TableColumnDefinition {
 	return Text("Age", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
 }
 
-// Text returns a column that is always shown. wide returns one that `-o wide` adds.
+// Text returns a column of texts that is always shown.
 func Text(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description}
 }
 
+// Number returns a column of numbers that is always shown.
 func Number(name, description string) metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: name, Type: "integer", Description: description}
 }
 
+// Wide returns the column as one that only `-o wide` shows.
 func Wide(column metav1.TableColumnDefinition) metav1.TableColumnDefinition {
 	column.Priority = 1
 	return column
@@ -90,10 +94,12 @@ func Since(t, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t))
 }
 
+// AgeOf returns how long ago an object was created.
 func AgeOf(obj metav1.Object, now time.Time) string {
 	return Since(obj.GetCreationTimestamp().Time, now)
 }
 
+// OrNone returns the value, or None if it is empty.
 func OrNone(value string) string {
 	if value == "" {
 		return None
@@ -101,7 +107,7 @@ func OrNone(value string) string {
 	return value
 }
 
-// Shown is the number of ports and addresses in an endpoint slice's row.
+// Shown is how many ports, addresses or hosts a cell lists.
 const Shown = 3
 
 // Deref returns the text that p points to, or otherwise if p is nil.
@@ -112,11 +118,13 @@ func Deref[T ~string](p *T, otherwise string) string {
 	return string(*p)
 }
 
+// Descriptions of the columns of what Template returns.
 const (
 	ContainersDescription = "Names of each container in the template."
 	ImagesDescription     = "Images referenced by each container in the template."
 )
 
+// Template returns the names and the images of the containers of a pod template.
 func Template(t *corev1.PodTemplateSpec) (names, images string) {
 	var n, i []string
 	for _, c := range t.Spec.Containers {
@@ -125,4 +133,5 @@ func Template(t *corev1.PodTemplateSpec) (names, images string) {
 	return strings.Join(n, ","), strings.Join(i, ",")
 }
 
+// Selector returns a selector in the form that kubectl prints.
 func Selector(s *metav1.LabelSelector) string { return metav1.FormatLabelSelector(s) }

@@ -102,7 +102,7 @@ func TestApplyScale(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s, _, _ := scaled(t)
 	_, _, err := s.Apply(applied(map[string]any{"rocket": int64(7)}), "applier", false)
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // It must be the error itself.
+	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Code != http.StatusInternalServerError || status.Status().Reason != "" || status.Status().Status != metav1.StatusFailure ||
 		!strings.Contains(err.Error(), ".spec.rocket: field not declared in schema") {
 		t.Errorf("applying an unknown field: %+v", err)

@@ -1,11 +1,7 @@
 package builtin
 
 import (
-	"reflect"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
@@ -25,24 +21,5 @@ func TestEveryKindHasColumnsAndAsManyCells(t *testing.T) {
 				t.Errorf("%s: column %s has no description", kind.Kind, column.Name)
 			}
 		}
-	}
-}
-
-func TestIncludedObject(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", ResourceVersion: "7"}}
-	gvk := corev1.SchemeGroupVersion.WithKind("Pod")
-	for policy, want := range map[metav1.IncludeObjectPolicy]string{
-		"":                     "*v1.PartialObjectMetadata",
-		metav1.IncludeMetadata: "*v1.PartialObjectMetadata",
-		metav1.IncludeObject:   "*v1.Pod",
-	} {
-		table := All(Config{})[gvk].Columns.Table([]scheme.Object{pod}, nil, &metav1.TableOptions{IncludeObject: policy}, kindtest.Now())
-		if got := reflect.TypeOf(table.Rows[0].Object.Object).String(); got != want {
-			t.Errorf("%q: got a %s, want %s", policy, got, want)
-		}
-	}
-	table := All(Config{})[gvk].Columns.Table([]scheme.Object{pod}, nil, &metav1.TableOptions{IncludeObject: metav1.IncludeNone, NoHeaders: true}, kindtest.Now())
-	if table.Rows[0].Object.Object != nil || table.ColumnDefinitions != nil || table.ResourceVersion != "7" {
-		t.Errorf("got table %+v, want no column definitions and objects", table)
 	}
 }

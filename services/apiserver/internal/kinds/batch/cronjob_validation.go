@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // the images of the services have no database of time zones
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"

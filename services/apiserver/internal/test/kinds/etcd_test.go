@@ -116,7 +116,7 @@ func (f *following) follow(e *every) (arrives func(name string)) {
 				}
 				obj = obj.DeepCopyObject().(garboard.Object)
 				obj.GetObjectKind().SetGroupVersionKind(e.kind.GroupVersionKind)
-				if diff := cmp.Diff(e.typed(g.body), e.encode(obj)); diff != "" {
+				if diff := cmp.Diff(atAnyTime(e.typed(g.body)), atAnyTime(e.encode(obj))); diff != "" {
 					return fmt.Errorf("the object differs from what is read over HTTP:\n%s", diff)
 				}
 				return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
@@ -40,7 +41,7 @@ type Event struct {
 	// Type is the type of the event.
 	Type watch.EventType
 	// Encodings are the encodings of the event's object; nil for an object that no other watch has.
-	Encodings *feed.Encodings
+	Encodings *encoded.Forms
 
 	object  runtime.Object
 	present func(scheme.Object) scheme.Object // nil if the client gets object itself
@@ -278,7 +279,7 @@ func (w *Watch) event(change *feed.Event) (Event, bool) {
 	return Event{}, false
 }
 
-func (w *Watch) eventOf(what watch.EventType, obj scheme.Object, encodings *feed.Encodings) Event {
+func (w *Watch) eventOf(what watch.EventType, obj scheme.Object, encodings *encoded.Forms) Event {
 	return Event{Type: what, object: obj, Encodings: encodings, present: w.resource.strategy.FromStored}
 }
 

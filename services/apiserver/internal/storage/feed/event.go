@@ -5,6 +5,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 )
 
 // Event is one change of one object. Everything in it is shared and must not be modified.
@@ -40,12 +41,12 @@ type Event struct {
 	// Alone reports whether the event is the resource's only one at its revision.
 	Alone bool
 	// Encodings are the encodings of Object.
-	Encodings *Encodings
+	Encodings *encoded.Forms
 
 	left struct {
 		once      sync.Once
 		object    scheme.Object
-		encodings *Encodings
+		encodings *encoded.Forms
 	}
 
 	// unreadable reports whether etcd holds a value that cannot be read, so that the event shows
@@ -66,7 +67,7 @@ func (e *Event) leaves(view fabric.View) bool {
 
 // Left returns the state before the event, with the event's resourceVersion: what a watcher
 // receives when the object leaves the watched view. It returns nil if there was no state before.
-func (e *Event) Left() (scheme.Object, *Encodings) {
+func (e *Event) Left() (scheme.Object, *encoded.Forms) {
 	if e.Deleted {
 		return e.Object, e.Encodings
 	}
@@ -75,7 +76,7 @@ func (e *Event) Left() (scheme.Object, *Encodings) {
 	}
 	e.left.once.Do(func() {
 		e.left.object = withRevision(e.Previous, e.Revision)
-		e.left.encodings = &Encodings{cache: e.Encodings.cache}
+		e.left.encodings = e.Encodings.Another()
 	})
 	return e.left.object, e.left.encodings
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/intern"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -48,7 +49,7 @@ type Feed struct {
 	metrics *metrics
 	parts   intern.Parts // shared by the objects that are read
 	epoch   *epoch
-	cache   *encodingCache
+	cache   *encoded.Cache
 	nudge   chan struct{}
 
 	mu       sync.Mutex
@@ -64,7 +65,7 @@ type Feed struct {
 	ordered  *ordering // nil if nothing was read since the last change
 }
 
-func newFeed(cfg Config, storage Storage, kind *scheme.Kind, m *metrics, epoch *epoch, cache *encodingCache) *Feed {
+func newFeed(cfg Config, storage Storage, kind *scheme.Kind, m *metrics, epoch *epoch, cache *encoded.Cache) *Feed {
 	return &Feed{
 		kind: kind, cfg: cfg, storage: storage, metrics: m, epoch: epoch, cache: cache,
 		logger: cfg.Logger.With("resource", kind.GroupResource().String()),
@@ -254,6 +255,9 @@ func (f *Feed) apply(update store.Update) (err error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.state.over() {
+		return errRestarted
+	}
 	if update.Revision < f.state.through && len(update.Records) == 0 {
 		return errDoubt
 	}
@@ -268,8 +272,8 @@ func (f *Feed) apply(update store.Update) (err error) {
 func (f *Feed) applyRevision(revision int64, changes []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if revision <= f.state.through {
-		return // the watch was opened again and repeats itself
+	if revision <= f.state.through || f.state.over() {
+		return // The watch was opened again and repeats itself, or it is about to end.
 	}
 	events := f.state.apply(revision, changes)
 	f.changedLocked()
@@ -332,7 +336,11 @@ func (f *Feed) resetLocked(state *state, ready int64, cause error) {
 	f.moved = make(chan struct{})
 }
 
-func (f *Feed) readable() bool { return f.state != nil && f.state.through >= f.ready }
+// readable reports whether readers may be told what the feed knows: it has followed etcd to the
+// present, and no feed of its etcd has found since that a new history begins. H2.
+func (f *Feed) readable() bool {
+	return f.state != nil && f.state.through >= f.ready && !f.state.over()
+}
 
 // History returns the history of the feed's revisions; the zero History while the feed cannot be
 // read.

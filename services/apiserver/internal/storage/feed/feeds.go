@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -69,7 +70,7 @@ type Config struct {
 type Feeds struct {
 	cfg     Config
 	metrics *metrics
-	cache   *encodingCache
+	cache   *encoded.Cache
 	epochs  map[*store.Store]*epoch
 
 	feeds sync.Map // of *Feed by the stored *scheme.Kind
@@ -96,7 +97,7 @@ func New(cfg Config) *Feeds {
 		cfg.EncodedBytes = DefaultEncodedBytes
 	}
 	f := &Feeds{cfg: cfg, metrics: newMetrics(cfg.Registerer), epochs: map[*store.Store]*epoch{}}
-	f.cache = &encodingCache{room: cfg.EncodedBytes, encoded: f.metrics.encoded}
+	f.cache = encoded.NewCache(cfg.EncodedBytes, f.metrics.encoded)
 	for _, one := range cfg.Store.Clusters() {
 		f.epochs[one] = newEpoch()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -61,7 +62,7 @@ type Item struct {
 	// Plain is its protobuf message without the resourceVersion; nil if it is not at hand.
 	Plain []byte
 	// Encodings are the encodings of Object; nil if none are kept.
-	Encodings *Encodings
+	Encodings *encoded.Forms
 }
 
 // Reading is the contents of a view at a revision.

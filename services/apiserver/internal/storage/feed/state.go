@@ -6,6 +6,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 )
 
 // item is one current object.
@@ -18,7 +19,7 @@ type item struct {
 	object    scheme.Object
 	raw       []byte
 	plain     []byte
-	encodings *Encodings
+	encodings *encoded.Forms
 }
 
 func (i *item) in(view fabric.View) bool { return view.Holds(i.namespace, i.name, i.scope) }
@@ -41,14 +42,24 @@ type state struct {
 	bytes  int
 	// unreadable are the keys whose current values cannot be read and therefore are not shown.
 	unreadable map[string]struct{}
-	cache      *encodingCache
+	cache      *encoded.Cache
 }
 
-func newState(kind *scheme.Kind, history fabric.History, start int64, cache *encodingCache) *state {
+func newState(kind *scheme.Kind, history fabric.History, start int64, cache *encoded.Cache) *state {
 	return &state{
 		kind: kind, history: history, start: start, through: start,
 		objects: map[string]*item{}, parts: map[fabric.View]map[string]*item{}, heads: map[fabric.View]int64{},
 		unreadable: map[string]struct{}{}, cache: cache,
+	}
+}
+
+// over reports whether the epoch in which the state began has ended.
+func (s *state) over() bool {
+	select {
+	case <-s.epoch:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -64,7 +75,7 @@ func (s *state) begin(revision int64, c change) {
 func (s *state) itemOf(revision int64, c change) *item {
 	return &item{
 		key: key(c.namespace, c.name), namespace: c.namespace, name: c.name, scope: s.kind.ScopeOf(c.object),
-		revision: revision, object: c.object, raw: c.raw, plain: c.plain, encodings: &Encodings{cache: s.cache},
+		revision: revision, object: c.object, raw: c.raw, plain: c.plain, encodings: s.cache.Forms(),
 	}
 }
 
@@ -181,7 +192,7 @@ func (s *state) applyOne(revision int64, c change) *Event {
 	}
 	if event.Deleted {
 		event.Object, event.Raw, event.Scope = withRevision(old.object, revision), old.raw, old.scope
-		event.Encodings = &Encodings{cache: s.cache}
+		event.Encodings = s.cache.Forms()
 		s.remove(key)
 	} else {
 		present := s.itemOf(revision, c)

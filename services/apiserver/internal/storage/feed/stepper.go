@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -23,7 +24,7 @@ func NewStepper(cfg Config, storage Storage, kind *scheme.Kind) *Stepper {
 		cfg.Logger = slog.Default()
 	}
 	m := newMetrics(cfg.Registerer)
-	return &Stepper{feed: newFeed(cfg, storage, kind, m, newEpoch(), &encodingCache{room: cfg.EncodedBytes, encoded: m.encoded})}
+	return &Stepper{feed: newFeed(cfg, storage, kind, m, newEpoch(), encoded.NewCache(cfg.EncodedBytes, m.encoded))}
 }
 
 // Feed returns the feed for readers. Methods that wait return at once if their ctx has ended.

@@ -2,7 +2,9 @@ package publish_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -49,28 +51,12 @@ func TestWitness(t *testing.T) {
 		}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, quiet := bustest.New(t), slog.New(slog.DiscardHandler)
-			s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.New(t), Table: table, Logger: quiet})
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := bustest.New(t)
+			p, s := witnessing(t, nil, conn)
 			made, err := s.Create(t.Context(), podKind, &corev1.Pod{ObjectMeta: meta("default", "true")})
 			if err != nil {
 				t.Fatal(err)
 			}
-			feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- feeds.Run(ctx) }()
-			defer func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
 			before, err := s.History(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -82,11 +68,7 @@ func TestWitness(t *testing.T) {
 					write(t, conn, &watchv1.Message{History: history, Revision: revision(t, made), Type: watchv1.Type_TYPE_PROGRESS})
 				}
 			}
-			p := publish.New(publish.Config{
-				Table: table,
-				Parts: []publish.Part{{Storage: s, OpenLog: logOn(t.Context(), conn)}}, Feeds: feeds, Bus: conn, Logger: quiet,
-			})
-			if err := p.Witness(ctx); err != nil {
+			if err := p.Witness(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			after, err := s.History(t.Context())
@@ -97,6 +79,100 @@ func TestWitness(t *testing.T) {
 				t.Errorf("the history was %v and is %v", before, after)
 			}
 		})
+	}
+}
+
+// witnessing returns a publisher that does not run, on an etcd and a log of its own, with the store.
+// through, if not nil, comes between the publisher and its log.
+func witnessing(t *testing.T, through func(open func(context.Context) (publish.Log, error)) func(context.Context) (publish.Log, error),
+	conn *bus.Conn) (*publish.Publisher, *store.Store) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := store.Open(t.Context(), store.Config{Servers: etcdtest.New(t), Table: table, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feeds := feed.New(feed.Config{Store: s, Table: table, Logger: quiet})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- feeds.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	open := logOn(t.Context(), conn)
+	if through != nil {
+		open = through(open)
+	}
+	return publish.New(publish.Config{
+		Table: table, Parts: []publish.Part{{Storage: s, OpenLog: open}}, Feeds: feeds, Bus: conn, Logger: quiet,
+	}), s
+}
+
+// slow is a log of which the first opening and the first read do not finish in time.
+type slow struct {
+	publish.Log
+	reads *atomic.Int64
+}
+
+func (l slow) Last(ctx context.Context, subject string) (bus.Message, error) {
+	if l.reads.Add(1) == 1 {
+		return bus.Message{}, fmt.Errorf("reading the last message: %w", context.DeadlineExceeded)
+	}
+	return l.Log.Last(ctx, subject)
+}
+
+// TestWitnessWaitsForASlowLog checks that a log that does not answer in time is asked again: what is
+// published next would replace its evidence. A log that is not there is not waited for.
+func TestWitnessWaitsForASlowLog(t *testing.T) {
+	t.Parallel()
+	conn := bustest.New(t)
+	p, s := witnessing(t, func(open func(context.Context) (publish.Log, error)) func(context.Context) (publish.Log, error) {
+		var opened, read atomic.Int64
+		return func(ctx context.Context) (publish.Log, error) {
+			if opened.Add(1) == 1 {
+				return nil, fmt.Errorf("opening the log: %w", context.DeadlineExceeded)
+			}
+			log, err := open(ctx)
+			return slow{log, &read}, err
+		}
+	}, conn)
+	before, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, conn, &watchv1.Message{
+		History: &watchv1.History{Created: before.Created, Nonce: before.Nonce}, Revision: 1, Name: "ghost", Type: watchv1.Type_TYPE_PUT, Omitted: true,
+	})
+	if err := p.Witness(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after == before {
+		t.Error("etcd contradicts the log, but its history goes on")
+	}
+}
+
+// TestWitnessDoesWithoutALog checks that a log that cannot be had is not waited for.
+func TestWitnessDoesWithoutALog(t *testing.T) {
+	t.Parallel()
+	var opened atomic.Int64
+	p, _ := witnessing(t, func(func(context.Context) (publish.Log, error)) func(context.Context) (publish.Log, error) {
+		return func(context.Context) (publish.Log, error) {
+			opened.Add(1)
+			return nil, bus.ErrNoLog
+		}
+	}, bustest.New(t))
+	if err := p.Witness(t.Context()); err != nil || opened.Load() != 1 {
+		t.Errorf("%v after opening the log %d times, want once", err, opened.Load())
 	}
 }
 

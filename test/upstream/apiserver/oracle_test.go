@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 	apiserviceregistry "k8s.io/kube-aggregator/pkg/registry/apiservice/etcd"
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
@@ -123,13 +124,14 @@ func (a asked) create(obj runtime.Object) (conformance.Answer, error) {
 	rest.WipeObjectMetaSystemFields(metadata)
 	metadata.SetUID(conformance.UID)
 	metadata.SetCreationTimestamp(metav1.NewTime(time.Now()).Rfc3339Copy())
-	ctx := a.context(metadata.GetNamespace(), "")
+	var prepared warnings
+	ctx := a.context(metadata.GetNamespace(), "", &prepared)
 	a.rules.whole.PrepareForCreate(ctx, internal)
 	if errs := rest.ValidateCreate(ctx, internal, a.rules.whole); len(errs) > 0 {
 		answer.Errors = conformance.ErrorTexts(errs)
 		return answer, nil
 	}
-	answer.Warnings = conformance.Sorted(a.rules.whole.WarningsOnCreate(ctx, internal))
+	answer.Warnings = conformance.Sorted(append(prepared, a.rules.whole.WarningsOnCreate(ctx, internal)...))
 	a.rules.whole.Canonicalize(internal)
 	return answer, a.stored(&answer, internal)
 }
@@ -159,7 +161,8 @@ func (a asked) update(subresource string, obj, old runtime.Object) (conformance.
 	if err != nil {
 		return conformance.Answer{}, err
 	}
-	ctx := a.context(metadata.GetNamespace(), subresource)
+	var prepared warnings
+	ctx := a.context(metadata.GetNamespace(), subresource, &prepared)
 	metadata.SetResourceVersion(before.GetResourceVersion())
 	metadata.SetGeneration(before.GetGeneration())
 	how.PrepareForUpdate(ctx, internal, was)
@@ -169,7 +172,7 @@ func (a asked) update(subresource string, obj, old runtime.Object) (conformance.
 		answer.Errors = conformance.ErrorTexts(errs)
 		return answer, nil
 	}
-	answer.Warnings = conformance.Sorted(how.WarningsOnUpdate(ctx, internal, was))
+	answer.Warnings = conformance.Sorted(append(prepared, how.WarningsOnUpdate(ctx, internal, was)...))
 	how.Canonicalize(internal)
 	return answer, a.stored(&answer, internal)
 }
@@ -185,10 +188,16 @@ func (a asked) stored(answer *conformance.Answer, internal runtime.Object) error
 	return err
 }
 
-func (a asked) context(namespace, subresource string) context.Context {
+// warnings are those that Kubernetes' code adds to a response while it prepares an object.
+type warnings []string
+
+// AddWarning adds a warning of an agent, which is always empty.
+func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
+
+func (a asked) context(namespace, subresource string, prepared *warnings) context.Context {
 	who := conformance.User()
 	// Kubernetes logs where its handwritten and its declarative validation differ.
-	ctx := logr.NewContext(context.Background(), logr.Discard())
+	ctx := warning.WithWarningRecorder(logr.NewContext(context.Background(), logr.Discard()), prepared)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: who.Name, UID: who.UID, Groups: who.Groups, Extra: who.Extra})
 	return request.WithRequestInfo(request.WithNamespace(ctx, namespace), &request.RequestInfo{
 		IsResourceRequest: true, APIGroup: a.kind.Group, APIVersion: a.kind.Version, Resource: a.kind.Resource,

@@ -49,10 +49,14 @@ type Definition struct {
 	Update Change
 	// Subresources are how its parts are updated, by name ("status").
 	Subresources map[string]Change
-	// Warnings returns warnings for the client that sent the object.
+	// Warnings returns warnings for the client that creates the object, or replaces it unless Update has
+	// its own. The object has its defaults and is valid.
 	Warnings func(obj scheme.Object) []string
 	// CreationWarnings returns additional warnings for the client that creates the object.
 	CreationWarnings func(obj scheme.Object) []string
+	// ReplacedWarnings returns warnings for the client that creates the object, about what
+	// PrepareForCreate replaces.
+	ReplacedWarnings func(obj scheme.Object) []string
 	// FieldLabels are the fields by which lists can select, besides metadata.name and
 	// metadata.namespace.
 	FieldLabels []string
@@ -92,4 +96,6 @@ type Change struct {
 	Prepare func(obj, old scheme.Object)
 	// Validate returns all errors in the change.
 	Validate func(obj, old scheme.Object) field.ErrorList
+	// Warnings returns warnings for the client that makes the change, which is valid.
+	Warnings func(obj, old scheme.Object) []string
 }

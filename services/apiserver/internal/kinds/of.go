@@ -25,6 +25,7 @@ type Of[T scheme.Object] struct {
 	Subresources        map[string]ChangeOf[T]
 	Warnings            func(T) []string
 	CreationWarnings    func(T) []string
+	ReplacedWarnings    func(T) []string
 	FieldLabels         []string
 	Fields              func(T) fields.Set
 	AllowCreateOnUpdate bool
@@ -43,10 +44,14 @@ func (o Of[T]) Definition() *Definition {
 		Columns: o.Columns,
 		Default: untyped(o.Default), PrepareForCreate: untyped(o.Create), Canonicalize: untyped(o.Canonicalize),
 		Terminating: untyped(o.Terminating),
-		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), CreationWarnings: returning(o.CreationWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
+		Validate:    returning(o.Validate), Warnings: returning(o.Warnings), CreationWarnings: returning(o.CreationWarnings),
+		ReplacedWarnings: returning(o.ReplacedWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
 		Update: o.Update.untyped(), Subresources: map[string]Change{},
 		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
 		ReturnDeleted: o.ReturnDeleted, Replicas: o.Replicas,
+	}
+	if s.Update.Warnings == nil && s.Warnings != nil {
+		s.Update.Warnings = func(obj, _ scheme.Object) []string { return s.Warnings(obj) }
 	}
 	for name, c := range o.Subresources {
 		s.Subresources[name] = c.untyped()
@@ -64,12 +69,27 @@ func (o Of[T]) Definition() *Definition {
 type ChangeOf[T scheme.Object] struct {
 	Prepare  func(obj, old T)
 	Validate func(obj, old T) field.ErrorList
+	Warnings func(obj, old T) []string
+}
+
+// IfSpecChanged returns the warnings about a changed object that it would get if it were new: none unless
+// its generation, which counts the changes of its spec, has changed.
+func IfSpecChanged[T scheme.Object](warnings func(T) []string) func(obj, old T) []string {
+	return func(obj, old T) []string {
+		if obj.GetGeneration() == old.GetGeneration() {
+			return nil
+		}
+		return warnings(obj)
+	}
 }
 
 func (c ChangeOf[T]) untyped() Change {
 	var out Change
 	if c.Prepare != nil {
 		out.Prepare = func(obj, old scheme.Object) { c.Prepare(obj.(T), old.(T)) }
+	}
+	if c.Warnings != nil {
+		out.Warnings = func(obj, old scheme.Object) []string { return c.Warnings(obj.(T), old.(T)) }
 	}
 	if c.Validate != nil {
 		out.Validate = func(obj, old scheme.Object) field.ErrorList { return c.Validate(obj.(T), old.(T)) }

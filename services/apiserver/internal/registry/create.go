@@ -67,6 +67,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 		obj.SetName(generateName(prefix))
 	}
 	r.fillSystemFields(obj)
+	warnAbout(ctx, obj, r.strategy.ReplacedWarnings)
 	if r.strategy.PrepareForCreate != nil {
 		r.strategy.PrepareForCreate(obj)
 	}
@@ -76,11 +77,8 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if err := r.validateNew(obj); err != nil {
 		return nil, err
 	}
-	if r.strategy.CreationWarnings != nil {
-		for _, text := range r.strategy.CreationWarnings(obj) {
-			admission.Warn(ctx, text)
-		}
-	}
+	warnAbout(ctx, obj, r.strategy.Warnings)
+	warnAbout(ctx, obj, r.strategy.CreationWarnings)
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}
@@ -100,6 +98,20 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 		return nil, err
 	}
 	return r.present(created), nil
+}
+
+// warnAbout passes the warnings about an object to the client of ctx's request; about may be nil.
+func warnAbout(ctx context.Context, obj scheme.Object, about func(scheme.Object) []string) {
+	if about != nil {
+		warn(ctx, about(obj))
+	}
+}
+
+// warn passes warnings to the client of ctx's request.
+func warn(ctx context.Context, texts []string) {
+	for _, text := range texts {
+		admission.Warn(ctx, text)
+	}
 }
 
 // writeNamed stores a complete new object. With a prefix the name is generated, and generated again

@@ -140,13 +140,10 @@ func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *
 	return r.registry.config.Catalog.Columns(kind).Table(objs, listMeta, opts, time.Now())
 }
 
-// Warnings returns the warnings for a client that writes an object, or the given subresource of it.
+// Warnings returns the warnings about what a client sent, before anything changes it. Create and Update
+// pass those about what it means, by way of admission.WithWarnings.
 func (r *Resource) Warnings(obj scheme.Object, subresource string) []string {
-	ignored := r.kind.Ignored(obj, subresource)
-	if r.strategy.Warnings == nil || subresource != "" {
-		return ignored
-	}
-	return append(r.strategy.Warnings(obj), ignored...)
+	return r.kind.Ignored(obj, subresource)
 }
 
 // ReturnsDeleted reports whether DELETE responds with the deleted object instead of a Status.

@@ -148,6 +148,9 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if err := u.validate(obj, old); err != nil {
 		return nil, err
 	}
+	if u.rules.Warnings != nil {
+		warn(ctx, u.rules.Warnings(obj, old))
+	}
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)
 	}

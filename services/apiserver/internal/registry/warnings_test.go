@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,6 +13,49 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
+
+// TestWarningsOfChanges checks that a client gets the warnings about pods when it creates a workload or
+// changes its spec, and none when it changes anything else.
+func TestWarningsOfChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var warnings []string
+	ctx := admission.WithWarnings(t.Context(), func(text string) { warnings = append(warnings, text) })
+	labels := map[string]string{"a": "b"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "a", Image: "b"}}, NodeSelector: map[string]string{"beta.kubernetes.io/os": "linux"},
+		}},
+	}}
+	deployments := resource[*appsv1.Deployment](w)
+	if _, err := deployments.Create(ctx, "default", d, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*appsv1.Deployment)
+		want   int
+	}{
+		{"creation", nil, 1},
+		{"label", func(d *appsv1.Deployment) { d.Labels = labels }, 1},
+		{"omitted default", func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = nil }, 1},
+		{"spec", func(d *appsv1.Deployment) { d.Spec.Paused = true }, 2},
+	} {
+		if tc.change != nil {
+			if _, err := deployments.Update(ctx, "default", "d", func(current scheme.Object) (scheme.Object, error) {
+				obj := current.DeepCopyObject().(*appsv1.Deployment)
+				tc.change(obj)
+				return obj, nil
+			}, registry.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(warnings) != tc.want {
+			t.Errorf("after a change of the %s: got warnings %q, want %d", tc.name, warnings, tc.want)
+		}
+	}
+}
 
 // TestCreationWarnings checks that a client that creates gets the warnings, and one that updates
 // does not.

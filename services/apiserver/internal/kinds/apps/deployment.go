@@ -39,6 +39,7 @@ func Deployment() *kinds.Definition {
 				}
 			},
 			Validate: validateDeploymentUpdate,
+			Warnings: kinds.IfSpecChanged(deploymentWarnings),
 		},
 		Subresources: map[string]kinds.ChangeOf[*appsv1.Deployment]{"status": {
 			Prepare: func(d, old *appsv1.Deployment) {
@@ -47,11 +48,13 @@ func Deployment() *kinds.Definition {
 			},
 			Validate: validateDeploymentStatus,
 		}},
-		Warnings: func(d *appsv1.Deployment) []string {
-			return podtemplate.PodTemplateWarnings(&d.Spec.Template, templatePath())
-		},
+		Warnings:         deploymentWarnings,
 		CreationWarnings: func(d *appsv1.Deployment) []string { return podtemplate.WorkloadNameWarnings(d.Name) },
 	}.Definition()
+}
+
+func deploymentWarnings(d *appsv1.Deployment) []string {
+	return podtemplate.PodTemplateWarnings(&d.Spec.Template, templatePath())
 }
 
 // defaultDeployment sets the defaults of a deployment.

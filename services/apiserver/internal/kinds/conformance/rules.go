@@ -79,10 +79,6 @@ func (r *Rules) Answer(c Case) (Answer, error) {
 func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 	s := r.definitions[kind.GroupVersionKind]
 	var answer Answer
-	var warnings []string
-	if s.Warnings != nil {
-		warnings = s.Warnings(obj)
-	}
 	if s.Default != nil {
 		s.Default(obj)
 	}
@@ -94,6 +90,10 @@ func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetGeneration(0)
+	var warnings []string
+	if s.ReplacedWarnings != nil {
+		warnings = s.ReplacedWarnings(obj)
+	}
 	if s.PrepareForCreate != nil {
 		s.PrepareForCreate(obj)
 	}
@@ -105,8 +105,10 @@ func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 		answer.Errors = ErrorTexts(errs)
 		return answer, nil
 	}
-	if s.CreationWarnings != nil {
-		warnings = append(warnings, s.CreationWarnings(obj)...)
+	for _, about := range []func(scheme.Object) []string{s.Warnings, s.CreationWarnings} {
+		if about != nil {
+			warnings = append(warnings, about(obj)...)
+		}
 	}
 	answer.Warnings = Sorted(warnings)
 	return answer, r.stored(&answer, s, obj)
@@ -116,11 +118,8 @@ func (r *Rules) update(kind *scheme.Kind, subresource string, obj, old scheme.Ob
 	s := r.definitions[kind.GroupVersionKind]
 	rules := s.Update
 	var answer Answer
-	var warnings []string
 	if subresource != "" {
 		rules = s.Subresources[subresource]
-	} else if s.Warnings != nil {
-		warnings = s.Warnings(obj)
 	}
 	if s.Default != nil {
 		s.Default(obj)
@@ -144,7 +143,9 @@ func (r *Rules) update(kind *scheme.Kind, subresource string, obj, old scheme.Ob
 		answer.Errors = ErrorTexts(errs)
 		return answer, nil
 	}
-	answer.Warnings = Sorted(warnings)
+	if rules.Warnings != nil {
+		answer.Warnings = Sorted(rules.Warnings(obj, old))
+	}
 	return answer, r.stored(&answer, s, obj)
 }
 

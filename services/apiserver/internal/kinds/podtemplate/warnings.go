@@ -1,24 +1,28 @@
 package podtemplate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 )
 
 // Legacy annotations, and the warning about a missing selector.
 const (
 	seccompPod       = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompContainer = "container.seccomp.security.alpha.kubernetes.io/"
-	noSelector       = "a null labelSelector results in matching no pod"
+	// AppArmorDeprecated is the warning about a legacy annotation.
+	AppArmorDeprecated = `deprecated since v1.30; use the "appArmorProfile" field instead`
+	noSelector         = "a null labelSelector results in matching no pod"
 )
 
 // PodWarnings returns the warnings about a pod.
@@ -69,11 +73,11 @@ func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
 		at, n := path.Child("affinity", "nodeAffinity"), spec.Affinity.NodeAffinity
 		if n.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 			for i, term := range n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-				l.nodeTerm(term, at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))
+				l.nodeTerm(term, false, at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i))
 			}
 		}
 		for i, term := range n.PreferredDuringSchedulingIgnoredDuringExecution {
-			l.nodeTerm(term.Preference, at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))
+			l.nodeTerm(term.Preference, true, at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"))
 		}
 	}
 	for i, c := range spec.TopologySpreadConstraints {
@@ -87,10 +91,21 @@ func (l *list) placement(spec *corev1.PodSpec, path *field.Path) {
 	}
 }
 
-func (l *list) nodeTerm(term corev1.NodeSelectorTerm, path *field.Path) {
+// nodeTerm warns about deprecated node labels in a term, and in a preferred one about values that no label
+// can have.
+func (l *list) nodeTerm(term corev1.NodeSelectorTerm, preferred bool, path *field.Path) {
 	for i, e := range term.MatchExpressions {
+		at := path.Child("matchExpressions").Index(i)
 		if msg := RenamedLabel(e.Key); msg != "" {
-			l.add(path.Child("matchExpressions").Index(i).Child("key"), "%s is %s", e.Key, msg)
+			l.add(at.Child("key"), "%s is %s", e.Key, msg)
+		}
+		for j, value := range e.Values {
+			if !preferred {
+				break
+			}
+			for _, msg := range utilvalidation.IsValidLabelValue(value) {
+				l.add(at.Child("values").Index(j), "%s is invalid, %s", value, msg)
+			}
 		}
 	}
 }
@@ -107,6 +122,10 @@ func (l *list) annotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *
 	had("security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
 	had("security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
 	own := spec.SecurityContext
+	var whole *corev1.AppArmorProfile
+	if own != nil {
+		whole = own.AppArmorProfile
+	}
 	if own == nil || own.SeccompProfile == nil {
 		had(seccompPod, `non-functional in v1.27+; use the "seccompProfile" field instead`)
 	}
@@ -114,10 +133,30 @@ func (l *list) annotations(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *
 		if c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil {
 			had(seccompContainer+c.Name, `non-functional in v1.27+; use the "seccompProfile" field instead`)
 		}
-		if (own == nil || own.AppArmorProfile == nil) && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
-			had(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name, `deprecated since v1.30; use the "appArmorProfile" field instead`)
+		if path == nil || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+			return // The creation of a pod warns before it turns the annotation into the field.
+		}
+		key := corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+		if whole == nil || !apiequality.Semantic.DeepEqual(whole, AppArmorNamed(meta.Annotations[key])) {
+			had(key, AppArmorDeprecated)
 		}
 	})
+}
+
+// AppArmorNamed returns the profile that a legacy annotation names; nil if there is none or it is
+// malformed.
+func AppArmorNamed(annotation string) *corev1.AppArmorProfile {
+	switch annotation {
+	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	case corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
+	}
+	file, ok := strings.CutPrefix(annotation, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
+	if !ok || file == "" || strings.TrimSpace(file) != file {
+		return nil
+	}
+	return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &file}
 }
 
 // repeated warns about duplicates in lists.
@@ -178,9 +217,7 @@ func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
 		for i, port := range c.Ports {
 			at := path.Child("ports").Index(i)
 			if port.HostIP != "" && port.HostPort == 0 {
-				shown := port
-				shown.Protocol = cmp.Or(shown.Protocol, corev1.ProtocolTCP)
-				l.add(at, "hostIP set without hostPort: %+v", shown)
+				l.add(at, "hostIP set without hostPort: %+v", port)
 			}
 			key := fmt.Sprintf("%d/%s", port.ContainerPort, port.Protocol)
 			for _, other := range all[key] {
@@ -196,6 +233,35 @@ func (l *list) ports(spec *corev1.PodSpec, path *field.Path) {
 			all[key] = append(all[key], portAt{at, port})
 		}
 	})
+}
+
+// portNames warns about names of ports that several containers give.
+func (l *list) portNames(spec *corev1.PodSpec, path *field.Path) {
+	first := map[string]*field.Path{}
+	EachContainer(spec, path, func(c *corev1.Container, path *field.Path) {
+		for i, port := range c.Ports {
+			at := path.Child("ports").Index(i)
+			switch other := first[port.Name]; {
+			case port.Name == "":
+			case other == nil:
+				first[port.Name] = at
+			default:
+				l.add(at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", port.Name, other, other)
+			}
+		}
+	})
+}
+
+// addresses warns about addresses in a form that not all programs understand.
+func (l *list) addresses(spec *corev1.PodSpec, path *field.Path) {
+	if spec.DNSConfig != nil {
+		for i, server := range spec.DNSConfig.Nameservers {
+			*l = append(*l, network.IPWarnings(path.Child("dnsConfig", "nameservers").Index(i), server)...)
+		}
+	}
+	for i, alias := range spec.HostAliases {
+		*l = append(*l, network.IPWarnings(path.Child("hostAliases").Index(i).Child("ip"), alias.IP)...)
+	}
 }
 
 // podAffinity warns about terms that match no pod.
@@ -234,9 +300,11 @@ func pods(meta *metav1.ObjectMeta, spec *corev1.PodSpec, path *field.Path) []str
 	}
 	EachContainer(spec, path.Child("spec"), l.container)
 	l.ports(spec, path.Child("spec"))
+	l.portNames(spec, path.Child("spec"))
 	if s := spec.TerminationGracePeriodSeconds; s != nil && *s < 0 {
 		l.add(path.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	l.podAffinity(spec.Affinity, path.Child("spec", "affinity"))
+	l.addresses(spec, path.Child("spec"))
 	return l
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -62,7 +63,6 @@ func TestPods(t *testing.T) {
 			`metadata.annotations[security.alpha.kubernetes.io/unsafe-sysctls]: non-functional in v1.11+; use the "sysctls" field instead`,
 			`metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the "seccompProfile" field instead`,
 			`metadata.annotations[container.seccomp.security.alpha.kubernetes.io/a]: non-functional in v1.27+; use the "seccompProfile" field instead`,
-			`metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]: deprecated since v1.30; use the "appArmorProfile" field instead`,
 		}},
 		{"annotations beside fields", func(p *corev1.Pod) {
 			p.Annotations = map[string]string{seccompPod: "", seccompContainer + "a": "", "container.apparmor.security.beta.kubernetes.io/a": ""}
@@ -124,6 +124,28 @@ func TestPods(t *testing.T) {
 			"spec.containers[0].ports[3]: overlapping port definition with spec.initContainers[0].ports[1]",
 			"spec.containers[0].ports[3]: overlapping port definition with spec.containers[0].ports[2]",
 		}},
+		{"port names", func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}}}}
+			first(p).Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 81}, {ContainerPort: 82}}
+		}, []string{
+			`spec.containers[0].ports[0]: duplicate port name "http" with spec.initContainers[0].ports[0], services and probes that select ports by name will use spec.initContainers[0].ports[0]`,
+		}},
+		{"addresses", func(p *corev1.Pod) {
+			p.Spec.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"010.0.0.1"}}
+			p.Spec.HostAliases = []corev1.HostAlias{{IP: "::ffff:1.2.3.4"}}
+		}, []string{
+			`spec.dnsConfig.nameservers[0]: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"`,
+			`spec.hostAliases[0].ip: non-standard IP address "::ffff:1.2.3.4" is invalid: use "1.2.3.4"`,
+		}},
+		{"preferred values", func(p *corev1.Pod) {
+			term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "In", Values: []string{"-"}}}}
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution:  &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Preference: term}},
+			}}
+		}, []string{
+			"spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].values[0]: - is invalid, " + validation.IsValidLabelValue("-")[0],
+		}},
 		{"grace", func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(-1)) }, []string{
 			"spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
 		}},
@@ -135,6 +157,16 @@ func TestPods(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+	legacy := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
+	legacy.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}
+	at := field.NewPath("template")
+	if got := PodTemplateWarnings(legacy, at); len(got) != 1 {
+		t.Errorf("a legacy profile: got warnings %q", got)
+	}
+	legacy.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}
+	if got := PodTemplateWarnings(legacy, at); got != nil {
+		t.Errorf("a legacy profile that is that of the pod: got warnings %q", got)
 	}
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{"beta.kubernetes.io/os": "x"}}}
 	want := []string{`spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +35,7 @@ func Pod() *kinds.Definition {
 				}
 			},
 			Validate: validateUpdate,
+			Warnings: func(_, _ *corev1.Pod) []string { return nil }, // Programs update pods, users rarely do.
 		},
 		Subresources: map[string]kinds.ChangeOf[*corev1.Pod]{"status": {
 			Prepare: func(p, old *corev1.Pod) {
@@ -44,6 +44,7 @@ func Pod() *kinds.Definition {
 				p.Status.QOSClass = cmp.Or(p.Status.QOSClass, old.Status.QOSClass, qosClass(p))
 			},
 			Validate: validateStatusUpdate,
+			Warnings: func(p, _ *corev1.Pod) []string { return addressWarnings(&p.Status) },
 		}, "ephemeralcontainers": {Prepare: onlyEphemeral, Validate: podspec.ValidateEphemeralContainers}, "resize": {
 			Prepare: onlyResources,
 			Validate: func(p, old *corev1.Pod) field.ErrorList {
@@ -52,6 +53,7 @@ func Pod() *kinds.Definition {
 		}},
 		Warnings:         podtemplate.PodWarnings,
 		CreationWarnings: func(p *corev1.Pod) []string { return podtemplate.PodNameWarnings(p.Name) },
+		ReplacedWarnings: appArmorWarnings,
 		FieldLabels: []string{
 			"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
 			"status.phase", "status.podIP", "status.podIPs", "status.nominatedNodeName",
@@ -224,47 +226,6 @@ func matchOwnLabels(p *corev1.Pod) {
 		c := &p.Spec.TopologySpreadConstraints[i]
 		add(c.LabelSelector, c.MatchLabelKeys, metav1.LabelSelectorOpIn)
 	}
-}
-
-// appArmorFields sets the AppArmor profiles of containers whose profiles are only in legacy
-// annotations.
-func appArmorFields(p *corev1.Pod) {
-	if p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows {
-		return
-	}
-	var whole *corev1.AppArmorProfile
-	if p.Spec.SecurityContext != nil {
-		whole = p.Spec.SecurityContext.AppArmorProfile
-	}
-	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			named := appArmorNamed(p.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name])
-			if named == nil || apiequality.Semantic.DeepEqual(named, whole) || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
-				continue
-			}
-			if c.SecurityContext == nil {
-				c.SecurityContext = &corev1.SecurityContext{}
-			}
-			c.SecurityContext.AppArmorProfile = named
-		}
-	}
-}
-
-// appArmorNamed returns the profile that an annotation names; nil if there is none or it is
-// malformed.
-func appArmorNamed(annotation string) *corev1.AppArmorProfile {
-	switch annotation {
-	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:
-		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
-	case corev1.DeprecatedAppArmorBetaProfileRuntimeDefault:
-		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
-	}
-	file, ok := strings.CutPrefix(annotation, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
-	if !ok || file == "" || strings.TrimSpace(file) != file {
-		return nil
-	}
-	return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: &file}
 }
 
 func podCells(pod *corev1.Pod, now time.Time) []any {

@@ -30,12 +30,15 @@ func PodTemplate() *kinds.Definition {
 				}
 			},
 			Validate: validatePodTemplateUpdate,
+			Warnings: kinds.IfSpecChanged(podTemplateWarnings),
 		},
-		Warnings: func(t template) []string {
-			return podtemplate.PodTemplateWarnings(&t.Template, field.NewPath("template"))
-		},
+		Warnings:      podTemplateWarnings,
 		ReturnDeleted: true,
 	}.Definition()
+}
+
+func podTemplateWarnings(t *corev1.PodTemplate) []string {
+	return podtemplate.PodTemplateWarnings(&t.Template, field.NewPath("template"))
 }
 
 // defaultPodTemplateObject sets the defaults of a PodTemplate object.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
@@ -166,6 +167,18 @@ func addresses(pod *corev1.Pod, path *field.Path) field.ErrorList {
 		ips[i] = ip.IP
 	}
 	return append(errs, dualStack(ips, pod.Status.HostIPs, func(i int) any { return pod.Status.HostIPs[i] }, path.Child("hostIPs"))...)
+}
+
+// addressWarnings returns the warnings about addresses in a form that not all programs understand.
+func addressWarnings(s *corev1.PodStatus) []string {
+	var found []string
+	for i, ip := range s.PodIPs {
+		found = append(found, network.IPWarnings(field.NewPath("status", "podIPs").Index(i).Child("ip"), ip.IP)...)
+	}
+	for i, ip := range s.HostIPs {
+		found = append(found, network.IPWarnings(field.NewPath("status", "hostIPs").Index(i).Child("ip"), ip.IP)...)
+	}
+	return found
 }
 
 func dualStack(ips []string, all any, one func(int) any, path *field.Path) field.ErrorList {

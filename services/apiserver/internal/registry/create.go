@@ -208,7 +208,7 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 	if r.strategy.Validate != nil {
 		errs = r.strategy.Validate(obj)
 	}
-	if errs = metadata.Validate(obj, errs); len(errs) > 0 {
+	if errs = metadata.Validate(obj, r.kind.Namespaced, errs); len(errs) > 0 {
 		return apierrors.NewInvalid(r.kind.GroupKind(), obj.GetName(), errs)
 	}
 	return nil

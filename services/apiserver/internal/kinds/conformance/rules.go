@@ -101,7 +101,7 @@ func (r *Rules) create(kind *scheme.Kind, obj scheme.Object) (Answer, error) {
 		s.Author(obj, User())
 	}
 	errs := s.Validate(obj)
-	if errs = metadata.Validate(obj, errs); len(errs) > 0 {
+	if errs = metadata.Validate(obj, kind.Namespaced, errs); len(errs) > 0 {
 		answer.Errors = ErrorTexts(errs)
 		return answer, nil
 	}

@@ -14,12 +14,12 @@ import (
 
 // Validate checks the rules for the metadata of every kind and appends their errors to found,
 // the errors that the kind's own rules found. The name can be a path segment, and labels, annotations,
-// owners and finalizers are well formed. Only finalizers are checked if there are errors already. The
-// definition, which knows the scope, checks the namespace.
-func Validate(obj metav1.Object, found field.ErrorList) field.ErrorList {
+// owners and finalizers are well formed. Objects of a namespaced kind have a namespace, which their
+// requests set. Only finalizers are checked if there are errors already.
+func Validate(obj metav1.Object, namespaced bool, found field.ErrorList) field.ErrorList {
 	path := field.NewPath("metadata")
 	if len(found) == 0 {
-		found = apivalidation.ValidateObjectMetaAccessor(obj, obj.GetNamespace() != "", segment, path)
+		found = apivalidation.ValidateObjectMetaAccessor(obj, namespaced, segment, path)
 	}
 	if typed, ok := obj.(runtime.Object); ok && !anyFinalizers(typed.GetObjectKind().GroupVersionKind()) {
 		found = append(found, finalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
@@ -59,7 +59,7 @@ func StandardFinalizer(name string, path *field.Path) field.ErrorList {
 // ValidateUpdate makes the same checks for an update, and checks that immutable fields have
 // not changed.
 func ValidateUpdate(obj, old metav1.Object) field.ErrorList {
-	errs := Validate(obj, nil)
+	errs := Validate(obj, obj.GetNamespace() != "", nil)
 	return append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(obj, old, field.NewPath("metadata"))...)
 }
 

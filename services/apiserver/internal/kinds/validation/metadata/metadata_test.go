@@ -34,7 +34,7 @@ func TestFinalizers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := ""
-			if errs := Validate(test.obj, nil); len(errs) > 0 {
+			if errs := Validate(test.obj, true, nil); len(errs) > 0 {
 				got = errs.ToAggregate().Error()
 			}
 			if got != test.want {
@@ -43,8 +43,30 @@ func TestFinalizers(t *testing.T) {
 		})
 	}
 	found := field.ErrorList{field.Required(field.NewPath("spec"), "")}
-	both := Validate(&corev1.ConfigMap{TypeMeta: configMap, ObjectMeta: meta("example.com/mine", "mine")}, found)
+	both := Validate(&corev1.ConfigMap{TypeMeta: configMap, ObjectMeta: meta("example.com/mine", "mine")}, true, found)
 	if got, want := both.ToAggregate().Error(), "[spec: Required value, "+unqualified+"]"; got != want {
 		t.Errorf("beside another error: got %q, want %q", got, want)
+	}
+}
+
+func TestScope(t *testing.T) {
+	node := metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
+	for _, tc := range []struct {
+		namespace  string
+		namespaced bool
+		want       string
+	}{
+		{"default", true, ""},
+		{"", false, ""},
+		{"", true, "metadata.namespace: Required value"},
+		{"default", false, "metadata.namespace: Forbidden: not allowed on this type"},
+	} {
+		got := ""
+		if errs := Validate(&corev1.Node{TypeMeta: node, ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: tc.namespace}}, tc.namespaced, nil); len(errs) > 0 {
+			got = errs.ToAggregate().Error()
+		}
+		if got != tc.want {
+			t.Errorf("namespace %q, namespaced %t: got %q, want %q", tc.namespace, tc.namespaced, got, tc.want)
+		}
 	}
 }

@@ -99,12 +99,8 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Hor
 	}
 	out.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	out.Annotations = withoutAutoscaling(a.Annotations)
-	annotated := func(key string, value any) bool {
-		text, ok := a.Annotations[key]
-		return ok && json.Unmarshal([]byte(text), value) == nil
-	}
 	var metrics []autoscalingv1.MetricSpec
-	if annotated(metricsAnnotation, &metrics) {
+	if annotated(a, metricsAnnotation, &metrics) {
 		for i := range metrics {
 			out.Spec.Metrics = append(out.Spec.Metrics, metricToV2(&metrics[i]))
 		}
@@ -119,7 +115,7 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Hor
 	}
 	var current []autoscalingv1.MetricStatus
 	switch {
-	case annotated(currentAnnotation, &current):
+	case annotated(a, currentAnnotation, &current):
 		for i := range current {
 			out.Status.CurrentMetrics = append(out.Status.CurrentMetrics, currentToV2(&current[i]))
 		}
@@ -132,7 +128,7 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Hor
 		}}
 	}
 	var conditions []autoscalingv1.HorizontalPodAutoscalerCondition
-	if annotated(conditionsAnnotation, &conditions) {
+	if annotated(a, conditionsAnnotation, &conditions) {
 		for _, c := range conditions {
 			out.Status.Conditions = append(out.Status.Conditions, autoscalingv2.HorizontalPodAutoscalerCondition{
 				Type: autoscalingv2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status, LastTransitionTime: c.LastTransitionTime,
@@ -141,10 +137,16 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Hor
 		}
 	}
 	var b behavior
-	if annotated(behaviorAnnotation, &b) && b != (behavior{}) {
+	if annotated(a, behaviorAnnotation, &b) && b != (behavior{}) {
 		out.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: b.ScaleUp.toV2(), ScaleDown: b.ScaleDown.toV2()}
 	}
 	return out
+}
+
+// annotated decodes an annotation of an autoscaler, and reports whether it has a valid one.
+func annotated(a *autoscalingv1.HorizontalPodAutoscaler, key string, value any) bool {
+	text, ok := a.Annotations[key]
+	return ok && json.Unmarshal([]byte(text), value) == nil
 }
 
 // cpuTarget returns the CPU utilization that a metric targets; nil for any other metric.

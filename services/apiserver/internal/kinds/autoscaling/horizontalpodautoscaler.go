@@ -126,10 +126,14 @@ func defaultScalingRules(rules *autoscalingv2.HPAScalingRules, policies ...autos
 	}
 }
 
-// defaultHorizontalPodAutoscalerV1 sets the defaults of an autoscaling/v1 autoscaler. Its metrics get
-// their default on conversion to v2, which has fields for all of them.
+// defaultHorizontalPodAutoscalerV1 sets the defaults of an autoscaling/v1 autoscaler. It targets a CPU
+// utilization unless an annotation has other metrics.
 func defaultHorizontalPodAutoscalerV1(a *autoscalingv1.HorizontalPodAutoscaler) {
 	kinds.Fill(&a.Spec.MinReplicas, int32(minReplicas))
+	var others []autoscalingv1.MetricSpec
+	if !annotated(a, metricsAnnotation, &others) || len(others) == 0 {
+		kinds.Fill(&a.Spec.TargetCPUUtilizationPercentage, cpuUtilization)
+	}
 }
 
 // shownMetrics is how many metrics of an autoscaler are shown; the others are counted.

@@ -35,11 +35,41 @@ func TestAutoscalerVersions(t *testing.T) {
 		got = append(got, err.Error())
 	}
 	want := []string{
-		"spec.maxReplicas: Invalid value: 0: must be greater than 0", "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+		"spec.maxReplicas: Required value", "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
 		"spec.metrics[0].resource.target.averageUtilization: Invalid value: 0: must be greater than 0",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestDefaultTargets checks when an autoscaler of the first version targets a CPU utilization.
+func TestDefaultTargets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given      *int32
+		annotation string
+		want       int32
+	}{
+		"no metric":      {want: 80},
+		"a target":       {given: new(int32(5)), want: 5},
+		"no other":       {annotation: "[]", want: 80},
+		"rubbish":        {annotation: "{", want: 80},
+		"another metric": {annotation: `[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"1"}}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &autoscalingv1.HorizontalPodAutoscaler{Spec: autoscalingv1.HorizontalPodAutoscalerSpec{TargetCPUUtilizationPercentage: tc.given}}
+			if tc.annotation != "" {
+				a.Annotations = map[string]string{metricsAnnotation: tc.annotation}
+			}
+			defaultHorizontalPodAutoscalerV1(a)
+			got := int32(0)
+			if p := a.Spec.TargetCPUUtilizationPercentage; p != nil {
+				got = *p
+			}
+			if got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
 	}
 }
 

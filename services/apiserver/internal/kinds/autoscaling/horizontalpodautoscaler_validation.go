@@ -32,16 +32,12 @@ type lenience struct {
 func validateHorizontalPodAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&a.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	target := lenience{coreGroup: a.Spec.ScaleTargetRef.Kind == "ReplicationController"}
-	return append(errs, autoscalerSpec(&a.Spec, 1, target, lenience{coreGroup: true})...)
+	return append(errs, autoscalerSpec(&a.Spec, target, lenience{coreGroup: true})...)
 }
 
 // validateHorizontalPodAutoscalerUpdate validates an update of an autoscaler. References that were invalid
-// before these rules existed may stay, and so may minReplicas of 0.
+// before these rules existed may stay.
 func validateHorizontalPodAutoscalerUpdate(a, old *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
-	least := int32(1)
-	if old.Spec.MinReplicas != nil && *old.Spec.MinReplicas == 0 {
-		least = 0
-	}
 	now, before := a.Spec.ScaleTargetRef, old.Spec.ScaleTargetRef
 	var target lenience
 	if now.Kind == before.Kind && now.APIVersion == before.APIVersion {
@@ -55,24 +51,32 @@ func validateHorizontalPodAutoscalerUpdate(a, old *autoscalingv2.HorizontalPodAu
 			objects.anyVersion = true
 		}
 	}
-	return autoscalerSpec(&a.Spec, least, target, objects)
+	return autoscalerSpec(&a.Spec, target, objects)
 }
 
 // validateHorizontalPodAutoscalerStatus validates an autoscaler's status.
 func validateHorizontalPodAutoscalerStatus(a, _ *autoscalingv2.HorizontalPodAutoscaler) field.ErrorList {
 	path := field.NewPath("status")
-	errs := apivalidation.ValidateNonnegativeField(int64(a.Status.CurrentReplicas), path.Child("currentReplicas"))
+	var errs field.ErrorList
+	for i, c := range a.Status.Conditions {
+		if c.ObservedGeneration != nil {
+			errs = append(errs, apivalidation.ValidateNonnegativeField(*c.ObservedGeneration, path.Child("conditions").Index(i).Child("observedGeneration"))...)
+		}
+	}
+	errs = append(errs, apivalidation.ValidateNonnegativeField(int64(a.Status.CurrentReplicas), path.Child("currentReplicas"))...)
 	return append(errs, apivalidation.ValidateNonnegativeField(int64(a.Status.DesiredReplicas), path.Child("desiredReplicas"))...)
 }
 
-func autoscalerSpec(spec *autoscalingv2.HorizontalPodAutoscalerSpec, least int32, target, objects lenience) field.ErrorList {
+func autoscalerSpec(spec *autoscalingv2.HorizontalPodAutoscalerSpec, target, objects lenience) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
-	if spec.MinReplicas != nil && *spec.MinReplicas < least {
-		errs = append(errs, field.Invalid(path.Child("minReplicas"), *spec.MinReplicas, fmt.Sprintf("must be greater than or equal to %d", least)))
+	if spec.MinReplicas != nil && *spec.MinReplicas < 0 {
+		errs = append(errs, field.Invalid(path.Child("minReplicas"), *spec.MinReplicas, "must be greater than or equal to 0"))
 	}
-	if spec.MaxReplicas < 1 {
-		errs = append(errs, field.Invalid(path.Child("maxReplicas"), spec.MaxReplicas, "must be greater than 0"))
+	if spec.MaxReplicas == 0 {
+		errs = append(errs, field.Required(path.Child("maxReplicas"), ""))
+	} else if spec.MaxReplicas < 0 {
+		errs = append(errs, field.Invalid(path.Child("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to 1"))
 	}
 	if spec.MinReplicas != nil && spec.MaxReplicas < *spec.MinReplicas {
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))

@@ -41,9 +41,16 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	}{
 		{"plain", func(hpa) {}, nil},
 		{"no pods", func(a hpa) { a.Spec.MinReplicas, a.Spec.MaxReplicas = new(int32(0)), 0 }, []string{
-			"spec.minReplicas: Invalid value: 0: must be greater than or equal to 1", "spec.maxReplicas: Invalid value: 0: must be greater than 0",
+			"spec.maxReplicas: Required value",
 			"spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
 		}},
+		{"fewer than no pods", func(a hpa) { a.Spec.MinReplicas, a.Spec.MaxReplicas = new(int32(-2)), -1 }, []string{
+			"spec.minReplicas: Invalid value: -2: must be greater than or equal to 0", "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
+		}},
+		{"down to no pods", func(a hpa) {
+			a.Spec.MinReplicas = new(int32(0))
+			with(autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{Metric: name, Target: value}})(a)
+		}, nil},
 		{"less than least", func(a hpa) { a.Spec.MinReplicas = new(int32(6)) }, []string{"spec.maxReplicas: Invalid value: 5: must be greater than or equal to `minReplicas`"}},
 		{"no target", func(a hpa) { a.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{} }, []string{
 			"spec.scaleTargetRef.kind: Required value", "spec.scaleTargetRef.name: Required value", `spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group`,
@@ -136,10 +143,12 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	moved := old.DeepCopy()
 	moved.Spec.ScaleTargetRef.Kind = "ReplicaSet"
 	errortest.Exactly(t, validateHorizontalPodAutoscalerUpdate(moved, old), `spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group`)
-	errortest.Exactly(t, validateHorizontalPodAutoscalerUpdate(old, autoscaler()), "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
+	errortest.Exactly(t, validateHorizontalPodAutoscalerUpdate(old, autoscaler()),
 		`spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group`,
 		`spec.metrics[0].object.describedObject.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c`)
 	old.Status.CurrentReplicas, old.Status.DesiredReplicas = -1, -2
-	errortest.Exactly(t, validateHorizontalPodAutoscalerStatus(old, old), "status.currentReplicas: Invalid value: -1: must be greater than or equal to 0",
+	old.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{ObservedGeneration: new(int64(0))}, {ObservedGeneration: new(int64(-1))}}
+	errortest.Exactly(t, validateHorizontalPodAutoscalerStatus(old, old),
+		"status.conditions[1].observedGeneration: Invalid value: -1: must be greater than or equal to 0", "status.currentReplicas: Invalid value: -1: must be greater than or equal to 0",
 		"status.desiredReplicas: Invalid value: -2: must be greater than or equal to 0")
 }

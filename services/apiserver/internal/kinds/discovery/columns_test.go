@@ -26,6 +26,13 @@ func TestRows(t *testing.T) {
 				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"1", "2"}}, {Addresses: []string{"3"}}, {Addresses: []string{"4"}}}},
 			[]any{"x", "IPv4", "80", "1,2,3 + 1 more...", "3h"},
 		},
+		{
+			"nameless port", EndpointSlice(), &discoveryv1.EndpointSlice{
+				ObjectMeta: meta, AddressType: "IPv4", Ports: []discoveryv1.EndpointPort{{Name: new("")}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{""}}},
+			},
+			[]any{"x", "IPv4", "<unset>", "<unset>", "3h"},
+		},
+		{"any port", EndpointSlice(), &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: "IPv4", Ports: []discoveryv1.EndpointPort{{}, {Name: new("a")}}}, []any{"x", "IPv4", "*,a", "<unset>", "3h"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { kindtest.Cells(t, tc.kind, tc.obj, tc.cells) })
 	}

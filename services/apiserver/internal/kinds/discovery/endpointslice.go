@@ -106,7 +106,7 @@ func endpointSliceColumns() *columns.Layout {
 			switch {
 			case p.Port != nil:
 				ports = append(ports, strconv.Itoa(int(*p.Port)))
-			case p.Name != nil && *p.Name != "":
+			case p.Name != nil:
 				ports = append(ports, *p.Name)
 			default:
 				ports = append(ports, "*")
@@ -120,11 +120,11 @@ func endpointSliceColumns() *columns.Layout {
 }
 
 func firstFew(all []string) string {
-	switch {
-	case len(all) == 0:
-		return columns.Unset
-	case len(all) <= columns.Shown:
-		return strings.Join(all, ",")
+	if len(all) > columns.Shown {
+		return fmt.Sprintf("%s + %d more...", strings.Join(all[:columns.Shown], ","), len(all)-columns.Shown)
 	}
-	return fmt.Sprintf("%s + %d more...", strings.Join(all[:columns.Shown], ","), len(all)-columns.Shown)
+	if text := strings.Join(all, ","); text != "" {
+		return text
+	}
+	return columns.Unset
 }

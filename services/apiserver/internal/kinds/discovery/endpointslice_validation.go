@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,44 +28,49 @@ const (
 
 // validateEndpointSlice validates an endpoint slice.
 func validateEndpointSlice(s *discoveryv1.EndpointSlice) field.ErrorList {
-	return endpointSlice(s, nil)
+	return append(allButEndpoints(s), sliceEndpoints(s)...)
 }
 
 // validateEndpointSliceUpdate validates an update of an endpoint slice, whose address type is immutable.
+// Unchanged endpoints stay, even if they are invalid by now.
 func validateEndpointSliceUpdate(s, old *discoveryv1.EndpointSlice) field.ErrorList {
-	var had []string
-	for i := range old.Endpoints {
-		had = append(had, old.Endpoints[i].Addresses...)
+	errs := append(allButEndpoints(s), apivalidation.ValidateImmutableField(s.AddressType, old.AddressType, field.NewPath("addressType"))...)
+	if !apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+		errs = append(errs, sliceEndpoints(s)...)
 	}
-	return append(endpointSlice(s, had), apivalidation.ValidateImmutableField(s.AddressType, old.AddressType, field.NewPath("addressType"))...)
+	return errs
 }
 
-func endpointSlice(s *discoveryv1.EndpointSlice, had []string) field.ErrorList {
+func allButEndpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, network.OneOf(field.NewPath("addressType"), s.AddressType,
 		discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)...)
-	path := field.NewPath("endpoints")
-	if len(s.Endpoints) > maxEndpoints {
-		errs = append(errs, field.TooMany(path, len(s.Endpoints), maxEndpoints))
-	} else {
-		for i := range s.Endpoints {
-			errs = append(errs, sliceEndpoint(&s.Endpoints[i], s.AddressType, path.Index(i), had)...)
-		}
-	}
 	return append(errs, slicePorts(s.Ports, field.NewPath("ports"))...)
 }
 
-func sliceEndpoint(e *discoveryv1.Endpoint, kind discoveryv1.AddressType, path *field.Path, had []string) field.ErrorList {
+func sliceEndpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
+	path := field.NewPath("endpoints")
+	if len(s.Endpoints) > maxEndpoints {
+		return field.ErrorList{field.TooMany(path, len(s.Endpoints), maxEndpoints)}
+	}
+	var errs field.ErrorList
+	for i := range s.Endpoints {
+		errs = append(errs, sliceEndpoint(&s.Endpoints[i], s.AddressType, path.Index(i))...)
+	}
+	return errs
+}
+
+func sliceEndpoint(e *discoveryv1.Endpoint, kind discoveryv1.AddressType, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	at := path.Child("addresses")
 	switch {
 	case len(e.Addresses) == 0:
-		errs = append(errs, field.Required(at, "must contain at least 1 address"))
+		errs = append(errs, field.Required(at, ""))
 	case len(e.Addresses) > maxAddresses:
 		errs = append(errs, field.TooMany(at, len(e.Addresses), maxAddresses))
 	}
 	for i, address := range e.Addresses {
-		errs = append(errs, sliceAddress(address, kind, at.Index(i), had)...)
+		errs = append(errs, sliceAddress(address, kind, at, i)...)
 	}
 	errs = append(errs, network.NodeName(path.Child("nodeName"), e.NodeName)...)
 	topology := path.Child("deprecatedTopology")
@@ -78,23 +84,28 @@ func sliceEndpoint(e *discoveryv1.Endpoint, kind discoveryv1.AddressType, path *
 	return append(errs, hints(e.Hints, path.Child("hints"))...)
 }
 
-func sliceAddress(address string, kind discoveryv1.AddressType, path *field.Path, had []string) field.ErrorList {
+// sliceAddress checks the address at an index of a list. As in Kubernetes, only new IPv6 addresses must be
+// in canonical form, and an address of the wrong family is an error of the list.
+func sliceAddress(address string, kind discoveryv1.AddressType, list *field.Path, index int) field.ErrorList {
 	var errs field.ErrorList
+	path := list.Index(index)
 	switch kind {
 	case discoveryv1.AddressTypeFQDN:
 		return validation.IsFullyQualifiedDomainName(path, address)
-	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
-		errs = network.Ip(path, address, had)
+	case discoveryv1.AddressTypeIPv4:
+		errs = network.Ip(path, address, nil)
+	case discoveryv1.AddressTypeIPv6:
+		errs = validation.IsValidIP(path, address)
 	default:
 		return nil
 	}
-	if len(errs) == 0 && netutils.IsIPv6String(address) != (kind == discoveryv1.AddressTypeIPv6) {
-		errs = append(errs, field.Invalid(path, address, fmt.Sprintf("must be an %s address", kind)))
+	if len(errs) > 0 {
+		return errs
 	}
-	if len(errs) == 0 {
-		errs = network.OrdinaryIP(path, address)
+	if netutils.IsIPv6String(address) != (kind == discoveryv1.AddressTypeIPv6) {
+		errs = append(errs, field.Invalid(list, address, fmt.Sprintf("must be an %s address", kind)))
 	}
-	return errs
+	return append(errs, network.OrdinaryIP(path, address)...)
 }
 
 func hints(h *discoveryv1.EndpointHints, path *field.Path) field.ErrorList {
@@ -109,6 +120,9 @@ func hints(h *discoveryv1.EndpointHints, path *field.Path) field.ErrorList {
 		nodes = append(nodes, node.Name)
 	}
 	errs := hinted(zones, path.Child("forZones"), validation.IsValidLabelValue)
+	if len(zones) > maxHints {
+		return errs
+	}
 	return append(errs, hinted(nodes, path.Child("forNodes"), func(name string) []string {
 		return apivalidation.NameIsDNSSubdomain(name, false)
 	})...)

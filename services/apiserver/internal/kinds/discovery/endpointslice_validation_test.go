@@ -43,13 +43,17 @@ func TestEndpointSlice(t *testing.T) {
 		{"names", addresses("FQDN", "a.example.com"), nil},
 		{"no type", addresses("", "x"), []string{"addressType: Required value"}},
 		{"unknown type", addresses("IP", "x"), []string{`addressType: Unsupported value: "IP": supported values: "FQDN", "IPv4", "IPv6"`}},
-		{"no addresses", addresses("IPv4"), []string{at + ".addresses: Required value: must contain at least 1 address"}},
+		{"no addresses", addresses("IPv4"), []string{at + ".addresses: Required value"}},
 		{"many addresses", addresses("IPv4", many(101, "10.0.0.%d")...), []string{at + ".addresses: Too many: 101: must have at most 100 items"}},
 		{"bad addresses", addresses("IPv4", "x", "fd00::1", "127.0.0.1"), []string{
-			at + `.addresses[0]: Invalid value: "x": ` + badIP, at + `.addresses[1]: Invalid value: "fd00::1": must be an IPv4 address`,
+			at + `.addresses[0]: Invalid value: "x": ` + badIP, at + `.addresses: Invalid value: "fd00::1": must be an IPv4 address`,
 			at + `.addresses[2]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)`,
 		}},
-		{"four in six", addresses("IPv6", "10.0.0.1"), []string{at + `.addresses[0]: Invalid value: "10.0.0.1": must be an IPv6 address`}},
+		{"four in six", addresses("IPv6", "10.0.0.1"), []string{at + `.addresses: Invalid value: "10.0.0.1": must be an IPv6 address`}},
+		{"six in another form", addresses("IPv6", "FD00::1"), []string{at + `.addresses[0]: Invalid value: "FD00::1": must be in canonical form ("fd00::1")`}},
+		{"loop in the other family", addresses("IPv4", "::1"), []string{
+			at + `.addresses: Invalid value: "::1": must be an IPv4 address`, at + `.addresses[0]: Invalid value: "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)`,
+		}},
 		{"bad name", addresses("FQDN", "a"), []string{at + `.addresses[0]: Invalid value: "a": should be a domain with at least two segments separated by dots`}},
 		{"many endpoints", func(s slice) {
 			s.Endpoints = append(s.Endpoints, append([]discoveryv1.Endpoint{}, endpointsOf(1000)...)...)
@@ -66,6 +70,7 @@ func TestEndpointSlice(t *testing.T) {
 			for _, name := range many(9, "z%d") {
 				s.Endpoints[0].Hints.ForZones = append(s.Endpoints[0].Hints.ForZones, discoveryv1.ForZone{Name: name})
 			}
+			s.Endpoints[0].Hints.ForNodes = []discoveryv1.ForNode{{Name: "A"}} // Too many zones hide it.
 		}, []string{at + ".hints.forZones: Too many: 9: must have at most 8 items"}},
 		{"ports", func(s slice) {
 			s.Ports = []discoveryv1.EndpointPort{{Name: new("a")}, {Name: new("a"), Protocol: new(corev1.Protocol("ICMP"))}, {Name: new("A"), AppProtocol: new("a b")}}
@@ -80,8 +85,12 @@ func TestEndpointSlice(t *testing.T) {
 	bare.Ports[0].Protocol = nil
 	errortest.Exactly(t, validateEndpointSlice(bare), "ports[0].protocol: Required value")
 	errortest.Exactly(t, validateEndpointSliceUpdate(build(addresses("IPv6", "fd00::1")), build(func(slice) {})), `addressType: Invalid value: "IPv6": `+fixed)
+	errortest.Exactly(t, validateEndpointSliceUpdate(build(addresses("IP", "x")), build(func(slice) {})),
+		`addressType: Unsupported value: "IP": supported values: "FQDN", "IPv4", "IPv6"`, `addressType: Invalid value: "IP": `+fixed)
+	errortest.Exactly(t, validateEndpointSliceUpdate(build(addresses("", "x")), build(func(slice) {})), "addressType: Required value", `addressType: Invalid value: "": `+fixed)
 	odd := build(addresses("IPv4", "010.0.0.1"))
 	errortest.Exactly(t, validateEndpointSliceUpdate(odd, odd))
+	errortest.Exactly(t, validateEndpointSliceUpdate(build(addresses("IPv4", "010.0.0.1", "10.0.0.2")), odd), at+`.addresses[0]: Invalid value: "010.0.0.1": must not have leading 0s`)
 }
 
 func endpointsOf(n int) []discoveryv1.Endpoint {

@@ -44,3 +44,9 @@ func SpecStatusOf[T scheme.Object, Spec, Status any](of func(T) (*Spec, *Status)
 
 // KeepMetadata prepares a status update of a kind whose metadata only its users may change.
 func KeepMetadata(obj, old metav1.Object) { metav1.ResetObjectMetaForStatus(obj, old) }
+
+// KeepAllMetadata does the same and restores generateName as well, which Kubernetes does for a few kinds.
+func KeepAllMetadata(obj, old metav1.Object) {
+	KeepMetadata(obj, old)
+	obj.SetGenerateName(old.GetGenerateName())
+}

@@ -29,7 +29,7 @@ func FlowSchema() *kinds.Definition {
 		Subresources: map[string]kinds.ChangeOf[schema]{"status": {
 			Prepare: func(s, old schema) {
 				specStatus.KeepSpec(s, old)
-				kinds.KeepMetadata(s, old)
+				kinds.KeepAllMetadata(s, old)
 			},
 			Validate: validateFlowSchemaStatus,
 		}},

@@ -23,13 +23,19 @@ func TestGenerations(t *testing.T) {
 	})
 }
 
-// TestStatusKeepsMetadata checks that a status update changes no label.
+// TestStatusKeepsMetadata checks that a status update changes neither a label nor the prefix of the name.
 func TestStatusKeepsMetadata(t *testing.T) {
 	old := kindtest.Sample[*flowcontrolv1.FlowSchema](t, FlowSchema())
 	changed := old.DeepCopy()
-	changed.Labels = map[string]string{"a": "b"}
+	changed.Labels, changed.GenerateName = map[string]string{"a": "b"}, "x"
 	changed.Status.Conditions = []flowcontrolv1.FlowSchemaCondition{{Type: "Dangling", Status: "True"}}
-	if FlowSchema().Subresources["status"].Prepare(changed, old); changed.Labels["a"] != "" || len(changed.Status.Conditions) != 1 {
+	if FlowSchema().Subresources["status"].Prepare(changed, old); changed.Labels["a"] != "" || changed.GenerateName != "" || len(changed.Status.Conditions) != 1 {
 		t.Errorf("the status became %+v", changed)
+	}
+	was := kindtest.Sample[*flowcontrolv1.PriorityLevelConfiguration](t, PriorityLevel())
+	renamed := was.DeepCopy()
+	renamed.GenerateName = "x"
+	if PriorityLevel().Subresources["status"].Prepare(renamed, was); renamed.GenerateName != "" {
+		t.Errorf("the status of a level became %+v", renamed)
 	}
 }

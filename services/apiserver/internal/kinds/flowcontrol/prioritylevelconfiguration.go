@@ -26,7 +26,7 @@ func PriorityLevel() *kinds.Definition {
 		Subresources: map[string]kinds.ChangeOf[level]{"status": {
 			Prepare: func(p, old level) {
 				specStatus.KeepSpec(p, old)
-				kinds.KeepMetadata(p, old)
+				kinds.KeepAllMetadata(p, old)
 			},
 			Validate: validatePriorityLevelStatus,
 		}},

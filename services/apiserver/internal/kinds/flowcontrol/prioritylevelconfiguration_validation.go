@@ -46,53 +46,64 @@ func validatePriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration) field.Er
 func levelSpec(p *flowcontrolv1.PriorityLevelConfiguration, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	s := &p.Spec
-	if (p.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (s.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
+	exempt, limited := s.Type == flowcontrolv1.PriorityLevelEnablementExempt, s.Type == flowcontrolv1.PriorityLevelEnablementLimited
+	if (p.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != exempt {
 		errs = append(errs, field.Invalid(at.Child("type"), s.Type, "must be 'Exempt' if and only if `name` is 'exempt'"))
 	}
-	switch s.Type {
-	case flowcontrolv1.PriorityLevelEnablementExempt:
-		if s.Limited != nil {
-			errs = append(errs, field.Forbidden(at.Child("limited"), "must be nil if the type is not Limited"))
-		}
-		if s.Exempt != nil {
-			errs = append(errs, shares(s.Exempt.NominalConcurrencyShares, at.Child("exempt"))...)
-			errs = append(errs, lendable(s.Exempt.LendablePercent, at.Child("exempt"))...)
-		}
-	case flowcontrolv1.PriorityLevelEnablementLimited:
-		if s.Exempt != nil {
-			errs = append(errs, field.Forbidden(at.Child("exempt"), "must be nil if the type is Limited"))
-		}
-		if s.Limited == nil {
-			errs = append(errs, field.Required(at.Child("limited"), "must not be empty when type is Limited"))
-		} else {
-			errs = append(errs, limitedLevel(s.Limited, at.Child("limited"))...)
-		}
-	case "":
+	switch {
+	case s.Type == "":
 		errs = append(errs, field.Required(at.Child("type"), ""))
-	default:
+	case !exempt && !limited:
 		errs = append(errs, field.NotSupported(at.Child("type"), s.Type, []flowcontrolv1.PriorityLevelEnablement{
 			flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited,
 		}))
+	}
+	switch {
+	case s.Exempt == nil:
+	case !exempt:
+		errs = append(errs, field.Forbidden(at.Child("exempt"), ""))
+	default:
+		errs = append(errs, shares(s.Exempt.NominalConcurrencyShares, at.Child("exempt"))...)
+		errs = append(errs, lendable(s.Exempt.LendablePercent, at.Child("exempt"))...)
+	}
+	switch {
+	case s.Limited == nil && limited:
+		errs = append(errs, field.Required(at.Child("limited"), ""))
+	case s.Limited != nil:
+		errs = append(errs, discriminated(&s.Limited.LimitResponse, at.Child("limited", "limitResponse"))...)
+		if !limited {
+			errs = append(errs, field.Forbidden(at.Child("limited"), ""))
+		} else {
+			errs = append(errs, limitedLevel(s.Limited, at.Child("limited"))...)
+		}
+	}
+	return errs
+}
+
+// discriminated checks that a response has a type, and queues exactly if it is of the type that queues.
+// Kubernetes checks this also in levels that must not have a response.
+func discriminated(r *flowcontrolv1.LimitResponse, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if r.Type == "" {
+		errs = append(errs, field.Required(at.Child("type"), ""))
+	}
+	switch queues := r.Type == flowcontrolv1.LimitResponseTypeQueue; {
+	case queues && r.Queuing == nil:
+		errs = append(errs, field.Required(at.Child("queuing"), ""))
+	case !queues && r.Queuing != nil:
+		errs = append(errs, field.Forbidden(at.Child("queuing"), ""))
 	}
 	return errs
 }
 
 func limitedLevel(l *flowcontrolv1.LimitedPriorityLevelConfiguration, at *field.Path) field.ErrorList {
 	errs := shares(l.NominalConcurrencyShares, at)
-	response, p := &l.LimitResponse, at.Child("limitResponse")
-	switch response.Type {
-	case flowcontrolv1.LimitResponseTypeReject:
-		if response.Queuing != nil {
-			errs = append(errs, field.Forbidden(p.Child("queuing"), "must be nil if limited.limitResponse.type is not Limited"))
-		}
+	switch response, p := &l.LimitResponse, at.Child("limitResponse"); response.Type {
+	case flowcontrolv1.LimitResponseTypeReject, "":
 	case flowcontrolv1.LimitResponseTypeQueue:
-		if response.Queuing == nil {
-			errs = append(errs, field.Required(p.Child("queuing"), "must not be empty if limited.limitResponse.type is Limited"))
-		} else {
+		if response.Queuing != nil {
 			errs = append(errs, queuing(response.Queuing, p.Child("queuing"))...)
 		}
-	case "":
-		errs = append(errs, field.Required(p.Child("type"), ""))
 	default:
 		errs = append(errs, field.NotSupported(p.Child("type"), response.Type, []flowcontrolv1.LimitResponseType{
 			flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject,

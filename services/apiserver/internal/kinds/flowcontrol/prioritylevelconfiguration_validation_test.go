@@ -30,12 +30,18 @@ func TestPriorityLevel(t *testing.T) {
 			change: func(p level) {
 				p.Spec.Type, p.Spec.Exempt = "Exempt", &flowcontrolv1.ExemptPriorityLevelConfiguration{NominalConcurrencyShares: new(int32(-1)), LendablePercent: new(int32(101))}
 			},
-			want: []string{"spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'", "spec.limited: Forbidden: must be nil if the type is not Limited", "spec.exempt.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer", "spec.exempt.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive"},
+			want: []string{"spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'", "spec.exempt.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer", "spec.exempt.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive", "spec.limited: Forbidden"},
 		},
-		"no type":         {change: func(p level) { p.Spec.Type = "" }, want: []string{"spec.type: Required value"}},
-		"an unknown type": {change: func(p level) { p.Spec.Type = "Odd" }, want: []string{`spec.type: Unsupported value: "Odd": supported values: "Exempt", "Limited"`}},
+		"no type":         {change: func(p level) { p.Spec.Type = "" }, want: []string{"spec.type: Required value", "spec.limited: Forbidden"}},
+		"an unknown type": {change: func(p level) { p.Spec.Type = "Odd" }, want: []string{`spec.type: Unsupported value: "Odd": supported values: "Exempt", "Limited"`, "spec.limited: Forbidden"}},
+		"an unknown type without response": {change: func(p level) {
+			p.Spec.Type, p.Spec.Exempt, p.Spec.Limited = "Odd", &flowcontrolv1.ExemptPriorityLevelConfiguration{}, &flowcontrolv1.LimitedPriorityLevelConfiguration{}
+		}, want: []string{
+			`spec.type: Unsupported value: "Odd": supported values: "Exempt", "Limited"`, "spec.exempt: Forbidden",
+			"spec.limited.limitResponse.type: Required value", "spec.limited: Forbidden",
+		}},
 		"nothing": {change: func(p level) { p.Spec.Limited, p.Spec.Exempt = nil, &flowcontrolv1.ExemptPriorityLevelConfiguration{} }, want: []string{
-			"spec.exempt: Forbidden: must be nil if the type is Limited", "spec.limited: Required value: must not be empty when type is Limited",
+			"spec.exempt: Forbidden", "spec.limited: Required value",
 		}},
 		"nothing to borrow": {change: func(p level) { p.Spec.Limited.BorrowingLimitPercent = new(int32(0)) }},
 		"shares": {
@@ -44,10 +50,10 @@ func TestPriorityLevel(t *testing.T) {
 			},
 			want: []string{"spec.limited.nominalConcurrencyShares: Invalid value: -1: must be a non-negative integer", "spec.limited.lendablePercent: Invalid value: -1: must be between 0 and 100, inclusive", "spec.limited.borrowingLimitPercent: Invalid value: -1: if specified, must be a non-negative integer"},
 		},
-		"no response":         {change: func(p level) { p.Spec.Limited.LimitResponse.Type = "" }, want: []string{"spec.limited.limitResponse.type: Required value"}},
-		"an unknown response": {change: func(p level) { p.Spec.Limited.LimitResponse.Type = "Odd" }, want: []string{`spec.limited.limitResponse.type: Unsupported value: "Odd": supported values: "Queue", "Reject"`}},
-		"queues to reject":    {change: func(p level) { p.Spec.Limited.LimitResponse.Type = "Reject" }, want: []string{"spec.limited.limitResponse.queuing: Forbidden: must be nil if limited.limitResponse.type is not Limited"}},
-		"no queues":           {change: func(p level) { p.Spec.Limited.LimitResponse.Queuing = nil }, want: []string{"spec.limited.limitResponse.queuing: Required value: must not be empty if limited.limitResponse.type is Limited"}},
+		"no response":         {change: func(p level) { p.Spec.Limited.LimitResponse.Type = "" }, want: []string{"spec.limited.limitResponse.type: Required value", "spec.limited.limitResponse.queuing: Forbidden"}},
+		"an unknown response": {change: func(p level) { p.Spec.Limited.LimitResponse.Type = "Odd" }, want: []string{"spec.limited.limitResponse.queuing: Forbidden", `spec.limited.limitResponse.type: Unsupported value: "Odd": supported values: "Queue", "Reject"`}},
+		"queues to reject":    {change: func(p level) { p.Spec.Limited.LimitResponse.Type = "Reject" }, want: []string{"spec.limited.limitResponse.queuing: Forbidden"}},
+		"no queues":           {change: func(p level) { p.Spec.Limited.LimitResponse.Queuing = nil }, want: []string{"spec.limited.limitResponse.queuing: Required value"}},
 		"negative queues": {
 			change: func(p level) {
 				*p.Spec.Limited.LimitResponse.Queuing = flowcontrolv1.QueuingConfiguration{Queues: -1, HandSize: -1, QueueLengthLimit: -1}

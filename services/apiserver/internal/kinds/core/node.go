@@ -20,16 +20,30 @@ import (
 // Node defines the kind Node.
 func Node() *kinds.Definition {
 	return kinds.Of[*corev1.Node]{
-		Columns:  nodeColumns(),
-		Level:    kinds.Full,
-		Default:  defaultNode,
+		Columns: nodeColumns(),
+		Level:   kinds.Full,
+		Default: defaultNode,
+		Create: func(n *corev1.Node) {
+			dropUnusedNodeFields(n, &corev1.Node{})
+			n.Status.Config = nil
+		},
 		Validate: validateNode,
 		Update: kinds.ChangeOf[*corev1.Node]{
-			Prepare:  func(n, old *corev1.Node) { n.Status = *old.Status.DeepCopy() },
-			Validate: validateNodeUpdate,
+			Prepare: func(n, old *corev1.Node) {
+				n.Status = *old.Status.DeepCopy()
+				dropUnusedNodeFields(n, old)
+			},
+			Validate: func(n, old *corev1.Node) field.ErrorList {
+				return append(validateNode(n), validateNodeUpdate(n, old)...)
+			},
 		},
 		Subresources: map[string]kinds.ChangeOf[*corev1.Node]{"status": {
-			Prepare:  func(n, old *corev1.Node) { n.Spec = *old.Spec.DeepCopy() },
+			Prepare: func(n, old *corev1.Node) {
+				n.Spec = *old.Spec.DeepCopy()
+				if old.Status.Config == nil {
+					n.Status.Config = nil
+				}
+			},
 			Validate: validateNodeUpdate,
 		}},
 		Warnings:    nodeWarnings,
@@ -40,12 +54,22 @@ func Node() *kinds.Definition {
 	}.Definition()
 }
 
+// dropUnusedNodeFields drops the fields of a removed feature and of a disabled one, unless old has them.
+func dropUnusedNodeFields(n, old *corev1.Node) {
+	if old.Spec.ConfigSource == nil { //nolint:staticcheck // Old nodes may have it.
+		n.Spec.ConfigSource = nil //nolint:staticcheck // New nodes must not have it.
+	}
+	if old.Spec.PodPreemptionPolicy == nil {
+		n.Spec.PodPreemptionPolicy = nil
+	}
+}
+
 // nodeWarnings warns about fields that nothing reads any more, and about ranges that are not in
 // canonical form.
 func nodeWarnings(n *corev1.Node) []string {
 	var found []string
 	if n.Spec.ConfigSource != nil { //nolint:staticcheck // It is warned of.
-		found = append(found, "spec.configSource: the feature is no longer supported")
+		found = append(found, "spec.configSource: the feature is removed")
 	}
 	if n.Spec.DoNotUseExternalID != "" {
 		found = append(found, "spec.externalID: this field is deprecated, and is unused by Kubernetes")
@@ -88,10 +112,14 @@ func nodeColumns() *columns.Layout {
 		columns.Wide(columns.Text("Container-Runtime", info["containerRuntimeVersion"])),
 	}, func(n *corev1.Node, now time.Time) []any {
 		system := n.Status.NodeInfo
+		kernel := orUnknown(system.KernelVersion)
+		if system.Architecture != "" {
+			kernel += " (" + system.Architecture + ")"
+		}
 		return []any{
 			n.Name, nodeStatus(n), roles(n), columns.AgeOf(n, now), system.KubeletVersion,
 			address(n, corev1.NodeInternalIP), address(n, corev1.NodeExternalIP),
-			orUnknown(system.OSImage), orUnknown(system.KernelVersion), orUnknown(system.ContainerRuntimeVersion),
+			orUnknown(system.OSImage), kernel, orUnknown(system.ContainerRuntimeVersion),
 		}
 	})
 }

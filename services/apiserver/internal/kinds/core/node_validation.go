@@ -2,7 +2,9 @@ package core
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/network"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/scheduling"
 )
@@ -18,9 +21,49 @@ import (
 func validateNode(n *corev1.Node) field.ErrorList {
 	meta := field.NewPath("metadata")
 	errs := apivalidation.ValidateObjectMeta(&n.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, meta)
-	errs = append(errs, scheduling.Taints(n.Spec.Taints, meta.Child("taints"))...) // Kubernetes uses this path.
-	errs = append(errs, nodeResources(n)...)
+	errs = append(errs, nodeContent(n)...)
+	// Kubernetes uses this path.
+	if swap := n.Status.NodeInfo.Swap; swap != nil && swap.Capacity != nil && *swap.Capacity <= 0 {
+		errs = append(errs, field.Invalid(meta.Child("nodeSwapStatus", "capacity"), *swap.Capacity, "must be greater than zero"))
+	}
 	return append(errs, podCIDRs(n.Spec.PodCIDRs, field.NewPath("spec", "podCIDRs"))...)
+}
+
+// nodeContent checks what every write of a node or of its status must leave valid.
+func nodeContent(n *corev1.Node) field.ErrorList {
+	errs := scheduling.Taints(n.Spec.Taints, field.NewPath("metadata", "taints")) // Kubernetes uses this path.
+	errs = append(errs, nodeResources(n)...)
+	return append(errs, declaredFeatures(n.Status.DeclaredFeatures, field.NewPath("status", "declaredFeatures"))...)
+}
+
+// declaredFeatures checks the features that a node declares, which are sorted.
+func declaredFeatures(list []string, path *field.Path) field.ErrorList {
+	if len(list) == 0 {
+		return nil
+	}
+	form := regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*$`)
+	var errs field.ErrorList
+	for i, name := range list {
+		at := path.Index(i)
+		switch {
+		case len(name) > validation.DNS1123SubdomainMaxLength:
+			errs = append(errs, field.Invalid(at, name,
+				fmt.Sprintf("invalid feature name %q: must be no more than %d characters", name, validation.DNS1123SubdomainMaxLength)))
+		case !form.MatchString(name):
+			errs = append(errs, field.Invalid(at, name, fmt.Sprintf("invalid feature name %q: must start with an UpperCamelCase segment, "+
+				"with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes", name)))
+		}
+		if i == 0 {
+			continue
+		}
+		switch strings.Compare(list[i-1], name) {
+		case 0:
+			errs = append(errs, field.Duplicate(at, name))
+		case 1:
+			errs = append(errs, field.Invalid(at, name, "list must be sorted alphabetically"))
+		}
+	}
+	return errs
 }
 
 func nodeResources(n *corev1.Node) field.ErrorList {
@@ -40,7 +83,7 @@ func nodeResources(n *corev1.Node) field.ErrorList {
 func podCIDRs(list []string, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, cidr := range list {
-		errs = append(errs, validation.IsValidCIDR(path.Index(i), cidr)...)
+		errs = append(errs, network.Cidr(path.Index(i), cidr, nil)...)
 	}
 	if len(list) < 2 {
 		return errs
@@ -52,18 +95,13 @@ func podCIDRs(list []string, path *field.Path) field.ErrorList {
 	if !dual || len(list) > 2 {
 		errs = append(errs, field.Invalid(path, list, "may specify no more than one CIDR for each IP family"))
 	}
-	for i, cidr := range list {
-		if slices.Contains(list[:i], cidr) {
-			errs = append(errs, field.Duplicate(path.Index(i), cidr))
-		}
-	}
 	return errs
 }
 
-// validateNodeUpdate validates an update of a node: pod CIDRs and the provider ID are immutable once set.
-// Unlike Kubernetes, it also checks the ranges when they are set later.
+// validateNodeUpdate validates an update of a node or of its status: pod CIDRs and the provider ID are
+// immutable once set.
 func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
-	errs := validateNode(n)
+	errs := nodeContent(n)
 	path, status := field.NewPath("spec"), field.NewPath("status")
 	for i, address := range n.Status.Addresses {
 		if slices.Contains(n.Status.Addresses[:i], address) {
@@ -73,8 +111,12 @@ func validateNodeUpdate(n, old *corev1.Node) field.ErrorList {
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
 		errs = append(errs, field.Forbidden(path.Child("podCIDRs"), "node updates may not change podCIDR except from \"\" to valid"))
 	}
-	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
-		errs = append(errs, field.Forbidden(path.Child("providerID"), "node updates may not change providerID except from \"\" to valid"))
+	switch id := n.Spec.ProviderID; {
+	case old.Spec.ProviderID == "" || id == old.Spec.ProviderID:
+	case id == "":
+		errs = append(errs, field.Invalid(path.Child("providerID"), nil, "field cannot be cleared once set"))
+	default:
+		errs = append(errs, field.Invalid(path.Child("providerID"), nil, "field cannot be modified once set"))
 	}
 	if source := n.Spec.ConfigSource; source != nil { //nolint:staticcheck // Kubernetes checks it though nothing reads it.
 		errs = append(errs, configSource(source, false, path.Child("configSource"))...)

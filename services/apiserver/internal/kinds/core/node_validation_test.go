@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,24 @@ func TestNodeFields(t *testing.T) {
 		`status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0`,
 		`status.capacity.pods: Invalid value: "1500m": must be an integer`,
 		`spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.0.0/24"]: may specify no more than one CIDR for each IP family`,
-		`spec.podCIDRs[1]: Duplicate value: "10.0.0.0/24"`,
+	)
+	capacity := func(bytes int64) *corev1.Node {
+		return node(func(n *corev1.Node) { n.Status.NodeInfo.Swap = &corev1.NodeSwapStatus{Capacity: &bytes} })
+	}
+	errortest.Exactly(t, validateNode(capacity(1)))
+	errortest.Exactly(t, validateNode(capacity(0)), "metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero")
+	errortest.Exactly(t, validateNodeUpdate(capacity(0), capacity(1)))
+	errortest.Exactly(t, validateNode(node(func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"FD00::/64"} })))
+	declaring := func(features ...string) *corev1.Node {
+		return node(func(n *corev1.Node) { n.Status.DeclaredFeatures = features })
+	}
+	errortest.Exactly(t, validateNode(declaring("A", "A/b", "Bc")))
+	errortest.Exactly(t, validateNodeUpdate(declaring("B", "B", "A", "a", strings.Repeat("X", 254)), declaring()),
+		`status.declaredFeatures[1]: Duplicate value: "B"`,
+		`status.declaredFeatures[2]: Invalid value: "A": list must be sorted alphabetically`,
+		`status.declaredFeatures[3]: Invalid value: "a": invalid feature name "a": must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes`,
+		`status.declaredFeatures[4]: Invalid value: "`+strings.Repeat("X", 254)+`": invalid feature name "`+strings.Repeat("X", 254)+`": must be no more than 253 characters`,
+		`status.declaredFeatures[4]: Invalid value: "`+strings.Repeat("X", 254)+`": list must be sorted alphabetically`,
 	)
 	old := node(func(n *corev1.Node) { n.Spec.DoNotUseExternalID = "a" })
 	good := &corev1.ConfigMapNodeConfigSource{Namespace: "kube-system", Name: "c", KubeletConfigKey: "kubelet"}
@@ -57,5 +75,7 @@ func TestNode(t *testing.T) {
 	errortest.Contain(t, validateNode(n), "taints must be unique by key and effect pair", `metadata.taints[2].effect: Unsupported value: "Never"`, "metadata.taints[2].key: Invalid value")
 	changed := n.DeepCopy()
 	changed.Spec.PodCIDRs, changed.Spec.ProviderID = nil, "b"
-	errortest.Contain(t, validateNodeUpdate(changed, n), "node updates may not change podCIDR except from \"\" to valid", "node updates may not change providerID except from \"\" to valid")
+	errortest.Contain(t, validateNodeUpdate(changed, n), "node updates may not change podCIDR except from \"\" to valid", "spec.providerID: Invalid value: null: field cannot be modified once set")
+	changed.Spec.ProviderID = ""
+	errortest.Contain(t, validateNodeUpdate(changed, n), "spec.providerID: Invalid value: null: field cannot be cleared once set")
 }

@@ -22,21 +22,31 @@ func CSIDriver() *kinds.Definition {
 		Validate: validateDriver,
 		Update: kinds.ChangeOf[driver]{
 			Prepare: func(d, old driver) {
-				now, was := &d.Spec, &old.Spec
-				if !apiequality.Semantic.DeepEqual(now.TokenRequests, was.TokenRequests) ||
-					!apiequality.Semantic.DeepEqual(now.RequiresRepublish, was.RequiresRepublish) ||
-					!apiequality.Semantic.DeepEqual(now.SELinuxMount, was.SELinuxMount) ||
-					!apiequality.Semantic.DeepEqual(now.NodeAllocatableUpdatePeriodSeconds, was.NodeAllocatableUpdatePeriodSeconds) ||
-					!apiequality.Semantic.DeepEqual(now.ServiceAccountTokenInSecrets, was.ServiceAccountTokenInSecrets) ||
-					!apiequality.Semantic.DeepEqual(now.PreventPodSchedulingIfMissing, was.PreventPodSchedulingIfMissing) {
+				if !apiequality.Semantic.DeepEqual(d.Spec, old.Spec) {
 					d.Generation = old.Generation + 1
 				}
 			},
 			Validate: validateDriverUpdate,
+			Warnings: func(d, old driver) []string {
+				if apiequality.Semantic.DeepEqual(d.Spec.TokenRequests, old.Spec.TokenRequests) {
+					return nil
+				}
+				return csiDriverWarnings(d)
+			},
 		},
+		Warnings:          csiDriverWarnings,
 		ConditionalUpdate: true,
 		ReturnDeleted:     true,
 	}.Definition()
+}
+
+// csiDriverWarnings warns about tokens that a driver gets where it may log them.
+func csiDriverWarnings(d *storagev1.CSIDriver) []string {
+	if len(d.Spec.TokenRequests) == 0 || d.Spec.ServiceAccountTokenInSecrets != nil {
+		return nil
+	}
+	return []string{"spec.serviceAccountTokenInSecrets is unset; " +
+		"if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"}
 }
 
 // defaultCSIDriver sets the defaults of a CSI driver.

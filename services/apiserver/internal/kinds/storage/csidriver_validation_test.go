@@ -62,6 +62,35 @@ func TestDriver(t *testing.T) {
 			errortest.Exactly(t, validateDriver(d), tc.want...)
 		})
 	}
+	kind, old := CSIDriver(), newDriver()
+	for name, tc := range map[string]struct {
+		change     func(driver)
+		generation int64
+		warnings   int
+	}{
+		"nothing": {change: func(driver) {}},
+		"labels":  {change: func(d driver) { d.Labels = map[string]string{"a": "b"} }},
+		"policy":  {change: func(d driver) { d.Spec.FSGroupPolicy = new(storagev1.FileFSGroupPolicy) }, generation: 1},
+		"tokens":  {change: func(d driver) { d.Spec.TokenRequests = []storagev1.TokenRequest{{}} }, generation: 1, warnings: 1},
+		"tokens in secrets": {change: func(d driver) {
+			d.Spec.TokenRequests, d.Spec.ServiceAccountTokenInSecrets = []storagev1.TokenRequest{{}}, new(false)
+		}, generation: 1},
+	} {
+		d := newDriver()
+		tc.change(d)
+		if got := kind.Warnings(d); len(got) != tc.warnings {
+			t.Errorf("%s: got warnings at creation %q", name, got)
+		}
+		if got := kind.Update.Warnings(d, old); len(got) != tc.warnings {
+			t.Errorf("%s: got warnings %q", name, got)
+		}
+		if got := kind.Update.Warnings(d, d); len(got) != 0 {
+			t.Errorf("%s: got warnings without a change %q", name, got)
+		}
+		if kind.Update.Prepare(d, old); d.Generation != tc.generation {
+			t.Errorf("%s: got generation %d", name, d.Generation)
+		}
+	}
 	changed := newDriver()
 	changed.Spec.AttachRequired, changed.Spec.VolumeLifecycleModes = new(false), []storagev1.VolumeLifecycleMode{"Ephemeral"}
 	changed.Spec.PodInfoOnMount = new(true)

@@ -13,10 +13,14 @@ import (
 // CSINode defines the kind CSINode.
 func CSINode() *kinds.Definition {
 	return kinds.Of[*storagev1.CSINode]{
-		Columns:           csiNodeColumns(),
-		Level:             kinds.Full,
-		Validate:          validateNode,
-		Update:            kinds.ChangeOf[*storagev1.CSINode]{Validate: validateNodeUpdate},
+		Columns:  csiNodeColumns(),
+		Level:    kinds.Full,
+		Create:   func(n *storagev1.CSINode) { n.Status = storagev1.CSINodeStatus{} },
+		Validate: validateNode,
+		Update: kinds.ChangeOf[*storagev1.CSINode]{
+			Prepare:  func(n, old *storagev1.CSINode) { n.Status = *old.Status.DeepCopy() },
+			Validate: validateNodeUpdate,
+		},
 		ConditionalUpdate: true,
 		ReturnDeleted:     true,
 	}.Definition()

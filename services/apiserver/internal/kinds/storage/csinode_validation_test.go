@@ -33,3 +33,21 @@ func TestNode(t *testing.T) {
 	errortest.Exactly(t, validateNodeUpdate(newNode(driver("a", "k")), newNode(driver("a"))),
 		`spec.drivers: Invalid value: {"name":"a","nodeID":"id","topologyKeys":["k"]}: field is immutable`)
 }
+
+// TestNodeStatus checks that no write of a node changes its status, which Kubernetes disables by default.
+func TestNodeStatus(t *testing.T) {
+	reported := func() *storagev1.CSINode {
+		return &storagev1.CSINode{Status: storagev1.CSINodeStatus{StorageHealth: make([]storagev1.StorageHealth, 1)}}
+	}
+	created := reported()
+	if CSINode().PrepareForCreate(created); created.Status.StorageHealth != nil {
+		t.Errorf("created with %+v", created.Status)
+	}
+	updated := reported()
+	if CSINode().Update.Prepare(updated, created); updated.Status.StorageHealth != nil {
+		t.Errorf("updated to %+v", updated.Status)
+	}
+	if CSINode().Update.Prepare(created, reported()); len(created.Status.StorageHealth) != 1 {
+		t.Errorf("the update lost the status: %+v", created)
+	}
+}

@@ -2,6 +2,7 @@ package storage
 
 // Kubernetes' limits for the objects of storage drivers.
 const (
+	maxAttacher           = 63        // characters
 	maxAttachmentMetadata = 256 << 10 // bytes of keys and values together
 	maxErrorMessage       = 1024
 	maxNodeID             = 256

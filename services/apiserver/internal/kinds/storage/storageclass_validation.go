@@ -50,7 +50,8 @@ func topologies(terms []corev1.TopologySelectorTerm, path *field.Path) field.Err
 			}
 			expressions[r.Key] = slices.Sorted(slices.Values(r.Values))
 		}
-		if slices.ContainsFunc(seen, func(other map[string][]string) bool { return maps.EqualFunc(other, expressions, slices.Equal) }) {
+		// Kubernetes rejects an empty term as a duplicate, even if it is the only one.
+		if len(expressions) == 0 || slices.ContainsFunc(seen, func(other map[string][]string) bool { return maps.EqualFunc(other, expressions, slices.Equal) }) {
 			errs = append(errs, field.Duplicate(at, ""))
 		}
 		seen = append(seen, expressions)

@@ -36,8 +36,12 @@ func TestStorageClass(t *testing.T) {
 		"no mode":            {change: func(c *storagev1.StorageClass) { c.VolumeBindingMode = nil }, want: []string{"volumeBindingMode: Required value"}},
 		"an unknown mode":    {change: func(c *storagev1.StorageClass) { c.VolumeBindingMode = new(storagev1.VolumeBindingMode("Later")) }, want: []string{`volumeBindingMode: Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer"`}},
 		"topologies": {change: func(c *storagev1.StorageClass) {
-			c.AllowedTopologies = []corev1.TopologySelectorTerm{topology(corev1.TopologySelectorLabelRequirement{Key: "zone", Values: []string{"a", "b"}}), topology()}
+			c.AllowedTopologies = []corev1.TopologySelectorTerm{topology(corev1.TopologySelectorLabelRequirement{Key: "zone", Values: []string{"a", "b"}})}
 		}},
+		"an empty topology": {
+			change: func(c *storagev1.StorageClass) { c.AllowedTopologies = []corev1.TopologySelectorTerm{topology()} },
+			want:   []string{`allowedTopologies[0].matchLabelExpressions: Duplicate value: ""`},
+		},
 		"topologies in disarray": {
 			change: func(c *storagev1.StorageClass) {
 				same := topology(corev1.TopologySelectorLabelRequirement{Key: "zone", Values: []string{"a", "a"}}, corev1.TopologySelectorLabelRequirement{Key: "zone"})

@@ -2,9 +2,11 @@ package storage
 
 import (
 	"math"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,9 +18,24 @@ import (
 
 // validateAttachment validates the attachment of a volume to a node.
 func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
+	errs := attachmentWithoutAttacher(a)
+	at := field.NewPath("spec", "attacher")
+	if a.Spec.Attacher == "" {
+		return append(errs, field.Required(at, ""))
+	}
+	for _, msg := range content.IsDNS1123SubdomainCaseless(a.Spec.Attacher) {
+		errs = append(errs, field.Invalid(at, a.Spec.Attacher, msg))
+	}
+	if utf8.RuneCountInString(a.Spec.Attacher) > maxAttacher {
+		errs = append(errs, field.TooLongCharacters(at, a.Spec.Attacher, maxAttacher))
+	}
+	return errs
+}
+
+// attachmentWithoutAttacher validates all of an attachment but the name of its attacher.
+func attachmentWithoutAttacher(a *storagev1.VolumeAttachment) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&a.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path, from := field.NewPath("spec"), &a.Spec.Source
-	errs = append(errs, volumesource.DriverName(a.Spec.Attacher, path.Child("attacher"))...)
 	at := path.Child("source")
 	switch name := from.PersistentVolumeName; {
 	case from.InlineVolumeSpec == nil && name == nil:
@@ -63,10 +80,13 @@ func volumeError(e *storagev1.VolumeError, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateAttachmentUpdate validates an update of an attachment or of its status: its spec is immutable.
+// validateAttachmentUpdate validates an update of an attachment or of its status. Its spec is immutable, and
+// as in Kubernetes the errors in a changed attacher have other texts than at creation.
 func validateAttachmentUpdate(a, old *storagev1.VolumeAttachment) field.ErrorList {
-	errs := append(apivalidation.ValidateObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), validateAttachment(a)...)
-	return append(errs, apivalidation.ValidateImmutableField(a.Spec, old.Spec, field.NewPath("spec"))...)
+	errs := append(apivalidation.ValidateObjectMetaUpdate(&a.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), attachmentWithoutAttacher(a)...)
+	path := field.NewPath("spec")
+	errs = append(errs, volumesource.DriverName(a.Spec.Attacher, path.Child("attacher"))...)
+	return append(errs, apivalidation.ValidateImmutableField(a.Spec, old.Spec, path)...)
 }
 
 // inlineSpec checks a volume that is embedded in an attachment: it must be a CSI volume, and has no

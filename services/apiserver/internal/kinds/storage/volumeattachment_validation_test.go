@@ -28,8 +28,13 @@ func TestAttachment(t *testing.T) {
 		change func(attachment)
 		want   []string
 	}{
-		"fine":             {change: func(attachment) {}},
-		"no attacher":      {change: func(a attachment) { a.Spec.Attacher = "" }, want: []string{"spec.attacher: Required value"}},
+		"fine":                    {change: func(attachment) {}},
+		"no attacher":             {change: func(a attachment) { a.Spec.Attacher = "" }, want: []string{"spec.attacher: Required value"}},
+		"an attacher in capitals": {change: func(a attachment) { a.Spec.Attacher = "CSI.Example.com" }},
+		"a bad attacher": {change: func(a attachment) { a.Spec.Attacher = "a_" + strings.Repeat("b", 62) }, want: []string{
+			`spec.attacher: Invalid value: "a_` + strings.Repeat("b", 62) + `": an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'Example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
+			"spec.attacher: Too long: may not be more than 63 characters",
+		}},
 		"a bad node":       {change: func(a attachment) { a.Spec.NodeName = "A" }, want: []string{`spec.nodeName: Invalid value: "A": ` + badSubdomain}},
 		"no source":        {change: func(a attachment) { a.Spec.Source.PersistentVolumeName = nil }, want: []string{"spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName"}},
 		"two sources":      {change: func(a attachment) { a.Spec.Source.InlineVolumeSpec = &corev1.PersistentVolumeSpec{} }, want: []string{"spec.source: Forbidden: must specify exactly one of inlineVolumeSpec and persistentVolumeName"}},
@@ -72,5 +77,7 @@ func TestAttachment(t *testing.T) {
 	changed := newAttachment()
 	changed.Spec.NodeName = "other"
 	errortest.Contain(t, validateAttachmentUpdate(changed, newAttachment()), "spec: Invalid value: ", "field is immutable")
+	changed.Spec.Attacher = strings.Repeat("b", 64)
+	errortest.Contain(t, validateAttachmentUpdate(changed, newAttachment()), "spec.attacher: Too long: may not be more than 63 bytes", "field is immutable")
 	errortest.Exactly(t, validateAttachmentUpdate(newAttachment(), newAttachment()))
 }

@@ -43,7 +43,12 @@ func PersistentVolumeClaim() *kinds.Definition {
 			},
 		},
 		Subresources: map[string]kinds.ChangeOf[claim]{"status": {
-			Prepare:  func(c, old claim) { c.Spec = *old.Spec.DeepCopy() },
+			Prepare: func(c, old claim) {
+				c.Spec = *old.Spec.DeepCopy()
+				if old.Status.HealthStatus == nil { // Kubernetes disables it by default.
+					c.Status.HealthStatus = nil
+				}
+			},
 			Validate: validatePersistentVolumeClaimStatus,
 		}},
 		Warnings:      claimWarnings,

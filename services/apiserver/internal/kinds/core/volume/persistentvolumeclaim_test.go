@@ -68,3 +68,20 @@ func TestDefaultClaim(t *testing.T) {
 		t.Errorf("got claim %+v", claim)
 	}
 }
+
+// TestClaimHealth checks that a claim keeps a health that it has, and gets none: Kubernetes disables it by
+// default.
+func TestClaimHealth(t *testing.T) {
+	prepare := PersistentVolumeClaim().Subresources["status"].Prepare
+	healthy := func() *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{HealthStatus: &corev1.VolumeHealthStatus{}}}
+	}
+	c := healthy()
+	if prepare(c, &corev1.PersistentVolumeClaim{}); c.Status.HealthStatus != nil {
+		t.Errorf("got %+v", c.Status)
+	}
+	c = healthy()
+	if prepare(c, healthy()); c.Status.HealthStatus == nil {
+		t.Error("the health is lost")
+	}
+}

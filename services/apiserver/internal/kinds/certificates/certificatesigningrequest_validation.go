@@ -140,15 +140,27 @@ func requestUpdate(c, old *csr, approving, issuing bool) field.ErrorList {
 	return append(errs, apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 }
 
+// How errors name the conditions of which a request has at most one.
+const (
+	approvedCondition = `conditions[{"type": "Approved"}]`
+	deniedCondition   = `conditions[{"type": "Denied"}]`
+)
+
 // requestConditions checks conditions. Repeated types, approval together with denial, and an empty
 // type may stay if the old object has them.
 func requestConditions(c, old *csr) field.ErrorList {
 	var errs field.ErrorList
+	both := func(c *csr) bool {
+		return len(conditionsOf(c, certificatesv1.CertificateApproved)) > 0 && len(conditionsOf(c, certificatesv1.CertificateDenied)) > 0
+	}
+	if both(c) && !both(old) {
+		errs = append(errs, field.Invalid(field.NewPath("status", "conditions"),
+			fmt.Sprintf("{%s, %s}", approvedCondition, deniedCondition), fmt.Sprintf("must specify at most one of: `%s`, `%s`", approvedCondition, deniedCondition)))
+	}
 	repeats, unnamed := false, len(conditionsOf(old, "")) > 0
 	for i, condition := range old.Status.Conditions {
 		repeats = repeats || len(conditionsOf(&csr{Status: certificatesv1.CertificateSigningRequestStatus{Conditions: old.Status.Conditions[:i]}}, condition.Type)) > 0
 	}
-	both := len(conditionsOf(old, certificatesv1.CertificateApproved)) > 0 && len(conditionsOf(old, certificatesv1.CertificateDenied)) > 0
 	seen := map[certificatesv1.RequestConditionType]bool{}
 	for i, condition := range c.Status.Conditions {
 		path := field.NewPath("status", "conditions").Index(i)
@@ -156,13 +168,8 @@ func requestConditions(c, old *csr) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("type"), ""))
 		}
 		allowed := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
-		other := certificatesv1.RequestConditionType("")
 		switch condition.Type {
-		case certificatesv1.CertificateApproved:
-			allowed, other = allowed[1:2], certificatesv1.CertificateDenied
-		case certificatesv1.CertificateDenied:
-			allowed, other = allowed[1:2], certificatesv1.CertificateApproved
-		case certificatesv1.CertificateFailed:
+		case certificatesv1.CertificateApproved, certificatesv1.CertificateDenied, certificatesv1.CertificateFailed:
 			allowed = allowed[1:2]
 		}
 		switch {
@@ -170,9 +177,6 @@ func requestConditions(c, old *csr) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("status"), ""))
 		case !slices.Contains(allowed, condition.Status):
 			errs = append(errs, field.NotSupported(path.Child("status"), condition.Status, allowed))
-		}
-		if other != "" && seen[other] && !both {
-			errs = append(errs, field.Invalid(path.Child("type"), condition.Type, "Approved and Denied conditions are mutually exclusive"))
 		}
 		if seen[condition.Type] && !repeats {
 			errs = append(errs, field.Duplicate(path.Child("type"), condition.Type))

@@ -140,7 +140,9 @@ func TestCertificateSigningRequestUpdates(t *testing.T) {
 		conditions conditions
 		want       []string
 	}{
-		"both":      {conditions{approved, denied}, []string{`status.conditions[1].type: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive`}},
+		"both": {conditions{approved, denied}, []string{
+			"status.conditions: Invalid value: \"{conditions[{\\\"type\\\": \\\"Approved\\\"}], conditions[{\\\"type\\\": \\\"Denied\\\"}]}\": must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`",
+		}},
 		"twice":     {conditions{failed, failed}, []string{`status.conditions[1].type: Duplicate value: "Failed"`}},
 		"no type":   {conditions{condition("", "True")}, []string{"status.conditions[0].type: Required value"}},
 		"no status": {conditions{condition("Approved", "")}, []string{"status.conditions[0].status: Required value"}},

@@ -30,7 +30,6 @@ func PodCertificateRequest() *kinds.Definition {
 			Prepare: func(r, old request) {
 				r.Spec = *old.Spec.DeepCopy()
 				kinds.KeepMetadata(r, old)
-				stampOutcome(r, old)
 			},
 			Validate: func(r, old request) field.ErrorList {
 				return validatePodCertificateRequestStatus(r, old, time.Now())
@@ -42,21 +41,6 @@ func PodCertificateRequest() *kinds.Definition {
 			return fields.Set{"spec.nodeName": string(r.Spec.NodeName), "spec.podName": r.Spec.PodName, "spec.signerName": r.Spec.SignerName}
 		},
 	}.Definition()
-}
-
-// stampOutcome keeps the conditions that a request has, and sets the missing times of new ones.
-func stampOutcome(r, old *certificatesv1.PodCertificateRequest) {
-	for i := range r.Status.Conditions {
-		condition := &r.Status.Conditions[i]
-		for _, before := range old.Status.Conditions {
-			if before.Type == condition.Type {
-				*condition = before
-			}
-		}
-		if condition.LastTransitionTime.IsZero() {
-			condition.LastTransitionTime = metav1.Now().Rfc3339Copy()
-		}
-	}
 }
 
 // certificateSeconds is the longest life of a certificate, unless the request states it: a day.

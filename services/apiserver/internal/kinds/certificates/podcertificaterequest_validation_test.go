@@ -164,6 +164,11 @@ func TestPodCertificateRequestStatus(t *testing.T) {
 			}
 		})
 	}
+	untimed := old.DeepCopy()
+	untimed.Status.Conditions = []metav1.Condition{{Type: "Denied", Status: "True", Reason: "R"}}
+	status := PodCertificateRequest().Subresources["status"]
+	status.Prepare(untimed, old) // It does not set the time.
+	errortest.Exactly(t, status.Validate(untimed, old), "status.conditions[0].lastTransitionTime: Required value")
 	done := old.DeepCopy()
 	done.Status.Conditions = []metav1.Condition{condition("Denied", "True")}
 	errortest.Exactly(t, validatePodCertificateRequestStatus(old, done, now), "status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed")

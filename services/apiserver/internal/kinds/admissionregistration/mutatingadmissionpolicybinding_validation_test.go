@@ -37,7 +37,7 @@ func TestBindings(t *testing.T) {
 		})
 	}
 	b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta(), Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p"}}
-	errortest.Exactly(t, validateValidatingPolicyBinding(b), "spec.validationActions: Required value: at least one validation action is required")
+	errortest.Exactly(t, validateValidatingPolicyBinding(b), "spec.validationActions: Required value")
 	b.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Deny", "Odd", "Deny", "Warn"}
 	errortest.Exactly(t, validateValidatingPolicyBinding(b),
 		`spec.validationActions[1]: Unsupported value: "Odd": supported values: "Audit", "Deny", "Warn"`, `spec.validationActions[2]: Duplicate value: "Deny"`,

@@ -12,6 +12,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/util/jsonpath"
 )
 
 // Kubernetes' limits for a policy's audit annotations.
@@ -111,10 +112,19 @@ func validateValidatingPolicyStatus(p, _ *admissionregistrationv1.ValidatingAdmi
 			if warning.Warning == "" {
 				errs = append(errs, field.Required(at.Child("warning"), ""))
 			}
-			if strings.TrimSpace(warning.FieldRef) == "" {
-				errs = append(errs, field.Required(at.Child("fieldRef"), ""))
-			}
+			errs = append(errs, fieldRef(strings.TrimSpace(warning.FieldRef), at.Child("fieldRef"))...)
 		}
 	}
 	return append(errs, metav1validation.ValidateConditions(p.Status.Conditions, at.Child("conditions"))...)
+}
+
+// fieldRef checks the path of the field that a warning is about.
+func fieldRef(path string, at *field.Path) field.ErrorList {
+	if path == "" {
+		return field.ErrorList{field.Required(at, "")}
+	}
+	if err := jsonpath.New("spec").Parse("{" + path + "}"); err != nil {
+		return field.ErrorList{field.Invalid(at, path, fmt.Sprintf("invalid JSONPath: %v", err))}
+	}
+	return nil
 }

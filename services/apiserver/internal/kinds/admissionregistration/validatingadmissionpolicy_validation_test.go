@@ -71,7 +71,10 @@ func TestPolicies(t *testing.T) {
 	stored.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{}}
 	errortest.Exactly(t, validateValidatingPolicyUpdate(stored.DeepCopy(), stored))
 	checked := newPolicy()
-	checked.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: []admissionregistrationv1.ExpressionWarning{{}}}
+	checked.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: []admissionregistrationv1.ExpressionWarning{
+		{}, {Warning: "w", FieldRef: " spec.validations[0].expression "}, {Warning: "w", FieldRef: "spec.["},
+	}}
 	errortest.Exactly(t, validateValidatingPolicyStatus(checked, checked),
-		"status.typeChecking.expressionWarnings[0].warning: Required value", "status.typeChecking.expressionWarnings[0].fieldRef: Required value")
+		"status.typeChecking.expressionWarnings[0].warning: Required value", "status.typeChecking.expressionWarnings[0].fieldRef: Required value",
+		`status.typeChecking.expressionWarnings[2].fieldRef: Invalid value: "spec.[": invalid JSONPath: unterminated array`)
 }

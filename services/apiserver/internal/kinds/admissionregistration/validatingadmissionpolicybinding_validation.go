@@ -35,7 +35,7 @@ func validatingBinding(s *admissionregistrationv1.ValidatingAdmissionPolicyBindi
 			"must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)"))
 	}
 	if len(s.ValidationActions) == 0 {
-		errs = append(errs, field.Required(at, "at least one validation action is required"))
+		errs = append(errs, field.Required(at, ""))
 	}
 	return errs
 }

@@ -83,3 +83,29 @@ func TestCreationWarnings(t *testing.T) {
 		t.Errorf("the warnings are %q", warnings)
 	}
 }
+
+// TestStatusWarnings checks that a client that changes a status gets the warnings about it.
+func TestStatusWarnings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var warnings []string
+	ctx := admission.WithWarnings(t.Context(), func(text string) { warnings = append(warnings, text) })
+	i := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "i"}, Spec: networkingv1.IngressSpec{
+		DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "s", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+	}}
+	ingresses := resource[*networkingv1.Ingress](w)
+	if _, err := ingresses.Create(ctx, "default", i, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	change := func(current scheme.Object) (scheme.Object, error) {
+		obj := current.DeepCopyObject().(*networkingv1.Ingress)
+		obj.Status.LoadBalancer.Ingress = []networkingv1.IngressLoadBalancerIngress{{IP: "FD00::1"}}
+		return obj, nil
+	}
+	if _, err := ingresses.Update(ctx, "default", "i", change, registry.UpdateOptions{Subresource: "status"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{`status.loadBalancer.ingress[0]: IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")`}; !slices.Equal(warnings, want) {
+		t.Errorf("the warnings are %q", warnings)
+	}
+}

@@ -29,7 +29,7 @@ func Ingress() *kinds.Definition {
 		Validate: validateIngress,
 		Update:   kinds.ChangeOf[*networkingv1.Ingress]{Prepare: specStatus.KeepStatus, Validate: validateIngressUpdate},
 		Subresources: map[string]kinds.ChangeOf[*networkingv1.Ingress]{"status": {
-			Prepare: specStatus.KeepSpec, Validate: validateIngressStatus,
+			Prepare: specStatus.KeepSpec, Validate: validateIngressStatus, Warnings: ingressStatusWarnings,
 		}},
 		CreationWarnings: func(i *networkingv1.Ingress) []string {
 			if _, ok := i.Annotations[AnnotationIngressClass]; !ok || i.Spec.IngressClassName != nil {
@@ -38,6 +38,17 @@ func Ingress() *kinds.Definition {
 			return []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}
 		},
 	}.Definition()
+}
+
+// ingressStatusWarnings warns about addresses of a load balancer that are not in canonical form.
+func ingressStatusWarnings(i, _ *networkingv1.Ingress) []string {
+	var found []string
+	for n, point := range i.Status.LoadBalancer.Ingress {
+		if point.IP != "" {
+			found = append(found, validation.GetWarningsForIP(field.NewPath("status", "loadBalancer", "ingress").Index(n), point.IP)...)
+		}
+	}
+	return found
 }
 
 func ingressColumns() *columns.Layout {

@@ -25,3 +25,13 @@ func TestIngressClassAnnotationIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+func TestIngressStatusWarnings(t *testing.T) {
+	i := &networkingv1.Ingress{Status: networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{
+		Ingress: []networkingv1.IngressLoadBalancerIngress{{Hostname: "a"}, {IP: "1.2.3.4"}, {IP: "2001:DB8::1"}},
+	}}}
+	want := []string{`status.loadBalancer.ingress[2]: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")`}
+	if got := Ingress().Subresources["status"].Warnings(i, i); !slices.Equal(got, want) {
+		t.Errorf("got warnings %q", got)
+	}
+}

@@ -3,6 +3,7 @@ package node
 import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,10 +14,24 @@ import (
 
 // validateRuntimeClass validates a runtime class.
 func validateRuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	for _, msg := range apivalidation.NameIsDNSLabel(c.Handler, false) {
-		errs = append(errs, field.Invalid(field.NewPath("handler"), c.Handler, msg))
+	return append(classWithoutHandler(c), handler(c.Handler, content.IsDNS1123Label)...)
+}
+
+func handler(name string, label func(string) []string) field.ErrorList {
+	at := field.NewPath("handler")
+	if name == "" {
+		return field.ErrorList{field.Required(at, "")}
 	}
+	var errs field.ErrorList
+	for _, msg := range label(name) {
+		errs = append(errs, field.Invalid(at, name, msg))
+	}
+	return errs
+}
+
+// classWithoutHandler validates all of a runtime class but its handler.
+func classWithoutHandler(c *nodev1.RuntimeClass) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if c.Overhead != nil {
 		errs = append(errs, resources.Requirements(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, resources.ContainerName, field.NewPath("overhead"))...)
 	}
@@ -43,8 +58,10 @@ func validateRuntimeClass(c *nodev1.RuntimeClass) field.ErrorList {
 	return errs
 }
 
-// validateRuntimeClassUpdate validates an update of a runtime class.
+// validateRuntimeClassUpdate validates an update of a runtime class. Its handler is immutable, and as in
+// Kubernetes the errors in a changed one have other texts than at creation.
 func validateRuntimeClassUpdate(c, old *nodev1.RuntimeClass) field.ErrorList {
-	errs := append(validateRuntimeClass(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	errs := append(classWithoutHandler(c), apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
+	errs = append(errs, handler(c.Handler, func(name string) []string { return apivalidation.NameIsDNSLabel(name, false) })...)
 	return append(errs, apivalidation.ValidateImmutableField(c.Handler, old.Handler, field.NewPath("handler"))...)
 }

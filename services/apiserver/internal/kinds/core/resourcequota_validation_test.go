@@ -65,7 +65,7 @@ func TestResourceQuota(t *testing.T) {
 		},
 		"a value for a flag": {
 			spec: corev1.ResourceQuotaSpec{ScopeSelector: selector("BestEffort", "In", "x")},
-			want: []string{`spec.scopeSelector.matchExpressions.operator: Invalid value: "In": must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity`},
+			want: []string{`spec.scopeSelector.matchExpressions.operator: Invalid value: "In": must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity`},
 		},
 		"no value": {
 			spec: corev1.ResourceQuotaSpec{ScopeSelector: selector("PriorityClass", "In")},

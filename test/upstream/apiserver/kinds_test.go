@@ -95,7 +95,11 @@ func TestKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	chosen := regexp.MustCompile(*only)
-	oracle, ours := New(table), conformance.New(table)
+	oracle, err := New(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := conformance.New(table)
 	found := &comparison{groups: map[string]*group{}, kept: NewCollector()}
 	for _, kind := range table.Kinds() {
 		if kind.Virtual || !chosen.MatchString(name(kind.GroupVersionKind)) {

@@ -34,11 +34,15 @@ type Oracle struct {
 }
 
 // New returns an oracle for the kinds of a table.
-func New(table *scheme.Table) *Oracle {
-	return &Oracle{
-		table: table, rules: strategies(),
-		printer: printers.NewTableGenerator().With(printersinternal.AddHandlers),
+func New(table *scheme.Table) (*Oracle, error) {
+	rules, err := strategies()
+	if err != nil {
+		return nil, err
 	}
+	return &Oracle{
+		table: table, rules: rules,
+		printer: printers.NewTableGenerator().With(printersinternal.AddHandlers),
+	}, nil
 }
 
 // Knows reports whether Kubernetes has rules for a kind.
@@ -126,6 +130,10 @@ func (a asked) create(obj runtime.Object) (conformance.Answer, error) {
 	metadata.SetCreationTimestamp(metav1.NewTime(time.Now()).Rfc3339Copy())
 	var prepared warnings
 	ctx := a.context(metadata.GetNamespace(), "", &prepared)
+	finish, err := a.begin(ctx, &answer, internal, nil)
+	if err != nil || len(answer.Errors) > 0 {
+		return answer, err
+	}
 	a.rules.whole.PrepareForCreate(ctx, internal)
 	if errs := rest.ValidateCreate(ctx, internal, a.rules.whole); len(errs) > 0 {
 		answer.Errors = conformance.ErrorTexts(errs)
@@ -133,6 +141,7 @@ func (a asked) create(obj runtime.Object) (conformance.Answer, error) {
 	}
 	answer.Warnings = conformance.Sorted(append(prepared, a.rules.whole.WarningsOnCreate(ctx, internal)...))
 	a.rules.whole.Canonicalize(internal)
+	finish()
 	return answer, a.stored(&answer, internal)
 }
 
@@ -165,6 +174,13 @@ func (a asked) update(subresource string, obj, old runtime.Object) (conformance.
 	ctx := a.context(metadata.GetNamespace(), subresource, &prepared)
 	metadata.SetResourceVersion(before.GetResourceVersion())
 	metadata.SetGeneration(before.GetGeneration())
+	finish := func() {}
+	if subresource == "" {
+		finish, err = a.begin(ctx, &answer, internal, was)
+	}
+	if err != nil || len(answer.Errors) > 0 {
+		return answer, err
+	}
 	how.PrepareForUpdate(ctx, internal, was)
 	metadata.SetUID(before.GetUID())
 	metadata.SetCreationTimestamp(before.GetCreationTimestamp())
@@ -174,11 +190,28 @@ func (a asked) update(subresource string, obj, old runtime.Object) (conformance.
 	}
 	answer.Warnings = conformance.Sorted(append(prepared, how.WarningsOnUpdate(ctx, internal, was)...))
 	how.Canonicalize(internal)
+	finish()
 	return answer, a.stored(&answer, internal)
+}
+
+// begin completes an object as its registry does before the strategy sees it, and saves the reasons for
+// which that rejects it. finish belongs to an accepted object.
+func (a asked) begin(ctx context.Context, answer *conformance.Answer, obj, old runtime.Object) (finish func(), err error) {
+	if a.rules.registry.begin == nil {
+		return func() {}, nil
+	}
+	finish, rejected := a.rules.registry.begin(ctx, obj, old)
+	if rejected != nil {
+		answer.Errors, err = causes(rejected)
+	}
+	return finish, err
 }
 
 // stored adds the form in which an object is read back from storage.
 func (a asked) stored(answer *conformance.Answer, internal runtime.Object) error {
+	if a.rules.registry.read != nil {
+		a.rules.registry.read(internal)
+	}
 	obj, err := a.rules.scheme.ConvertToVersion(internal, a.kind.GroupVersion())
 	if err != nil {
 		return err

@@ -83,10 +83,12 @@ type rules struct {
 	whole  rest.RESTCreateUpdateStrategy
 	// parts are the rules for updates of subresources.
 	parts map[string]rest.RESTUpdateStrategy
+	// registry is what the kind's registry does besides.
+	registry completion
 }
 
 // strategies returns Kubernetes' rules for each kind, by API version and kind.
-func strategies() map[string]rules {
+func strategies() (map[string]rules, error) {
 	found := map[string]rules{}
 	add := func(kind string, whole rest.RESTCreateUpdateStrategy, status rest.RESTUpdateStrategy) {
 		r := rules{scheme: legacyscheme.Scheme, whole: whole, parts: map[string]rest.RESTUpdateStrategy{}}
@@ -109,7 +111,11 @@ func strategies() map[string]rules {
 		scheme: aggregatorscheme.Scheme, whole: apiservice.NewStrategy(aggregatorscheme.Scheme),
 		parts: map[string]rest.RESTUpdateStrategy{"status": apiservice.NewStatusStrategy(aggregatorscheme.Scheme)},
 	}
-	return found
+	whole := found["v1 Service"]
+	var err error
+	whole.registry, err = services()
+	found["v1 Service"] = whole
+	return found, err
 }
 
 type adder func(kind string, whole rest.RESTCreateUpdateStrategy, status rest.RESTUpdateStrategy)

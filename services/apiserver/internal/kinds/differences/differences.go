@@ -20,6 +20,10 @@ func All() []Difference {
 		What: "error metadata.generateName",
 		Text: "an invalid generateName beside a name is rejected or accepted where Kubernetes does the opposite",
 		Why:  "nothing reads the prefix once there is a name, and an unchanged one is always accepted",
+	}, {
+		What: "error spec.ports[].nodePort", Kinds: []string{"v1 Service"},
+		Text: "a new service that repeats a port gets no error about the node port that Kubernetes would allocate to both ports",
+		Why:  "both reject the service and name the repeated port, and an error names each repeated node port that the client chose",
 	}}
 }
 

@@ -2,7 +2,10 @@ package differences_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/conformance"
@@ -14,6 +17,7 @@ import (
 func TestNobodyIsHurt(t *testing.T) {
 	shown := map[string]func(*testing.T){
 		"error metadata.generateName": unchangedPrefixIsAccepted,
+		"error spec.ports[].nodePort": repeatedPortIsRejected,
 	}
 	for _, d := range differences.All() {
 		show := shown[d.What]
@@ -63,6 +67,34 @@ func unchangedPrefixIsAccepted(t *testing.T) {
 		c.Op, c.Object = conformance.OpUpdate, c.Old
 		if updated, err := rules.Answer(c); err != nil || len(updated.Errors) > 0 {
 			t.Errorf("updating a %s: %v %v", kind.Kind, updated.Errors, err)
+		}
+	}
+}
+
+// repeatedPortIsRejected creates services with repeated ports, with and without node ports.
+func repeatedPortIsRejected(t *testing.T) {
+	table := scheme.New()
+	rules := conformance.New(table)
+	const port, nodePort = "spec.ports[1]: Duplicate value: ", "spec.ports[1].nodePort: Duplicate value: "
+	for _, serviceType := range []corev1.ServiceType{corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer} {
+		for _, tc := range []struct {
+			ports [2]corev1.ServicePort
+			want  []string
+		}{
+			{[2]corev1.ServicePort{{Name: "a", Port: 80}, {Name: "b", Port: 80}}, []string{port}},
+			{[2]corev1.ServicePort{{Name: "a", Port: 80, NodePort: 30001}, {Name: "b", Port: 80}}, []string{port}},
+			{[2]corev1.ServicePort{{Name: "a", Port: 80, NodePort: 30001}, {Name: "b", Port: 81, NodePort: 30001}}, []string{nodePort}},
+		} {
+			service := &corev1.Service{Spec: corev1.ServiceSpec{Type: serviceType, Ports: tc.ports[:]}}
+			service.Name, service.Namespace = "s", "default"
+			data, err := json.Marshal(service)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := rules.Answer(conformance.Case{Kind: corev1.SchemeGroupVersion.WithKind("Service"), Op: conformance.OpCreate, Object: data})
+			if err != nil || !slices.Equal(answer.Errors, tc.want) {
+				t.Errorf("creating a service with ports %v: got %q, %v, want %q", tc.ports, answer.Errors, err, tc.want)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,14 @@ func TestRows(t *testing.T) {
 		{
 			"pending load balancer", Service(nil, nil), &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.9"}}},
 			[]any{"x", "LoadBalancer", "10.96.0.9", "<pending>", "<none>", "3h", "<none>"},
+		},
+		{
+			"empty address", Service(nil, nil), &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ExternalIPs: []string{""}}},
+			[]any{"x", "ClusterIP", "<none>", "", "<none>", "3h", "<none>"},
+		},
+		{
+			"long selector", Service(nil, nil), &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"b": "x", "A/b": strings.Repeat("y", 64)}}},
+			[]any{"x", "ClusterIP", "<none>", "<none>", "<none>", "3h", "A/b=" + strings.Repeat("y", 64) + ",b=x"},
 		},
 		{"no endpoints", Endpoints(), &corev1.Endpoints{ObjectMeta: meta}, []any{"x", "<none>", "3h"}},
 		{"endpoints without ports", Endpoints(), &corev1.Endpoints{ObjectMeta: meta, Subsets: []corev1.EndpointSubset{{Addresses: addresses("1.1.1.1", "2.2.2.2")}}}, []any{"x", "1.1.1.1,2.2.2.2", "3h"}},

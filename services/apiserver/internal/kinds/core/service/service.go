@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,7 +30,6 @@ func Service(families dualstack.Families, addresses kinds.Reserver) *kinds.Defin
 		Create: func(s *corev1.Service) {
 			s.Status = corev1.ServiceStatus{}
 			families.Complete(s, nil)
-			dropUnneeded(s)
 		},
 		Validate: func(s *corev1.Service) field.ErrorList {
 			if errs := families.Complete(s.DeepCopy(), nil); len(errs) > 0 {
@@ -42,7 +42,6 @@ func Service(families dualstack.Families, addresses kinds.Reserver) *kinds.Defin
 				s.Status = *old.Status.DeepCopy()
 				families.Complete(s, old)
 				dropOfType(s, old)
-				dropUnneeded(s)
 			},
 			Validate: func(s, old *corev1.Service) field.ErrorList {
 				if errs := families.Complete(s.DeepCopy(), old); len(errs) > 0 {
@@ -54,9 +53,11 @@ func Service(families dualstack.Families, addresses kinds.Reserver) *kinds.Defin
 		Subresources: map[string]kinds.ChangeOf[*corev1.Service]{"status": {
 			Prepare:  func(s, old *corev1.Service) { s.Spec = *old.Spec.DeepCopy() },
 			Validate: validateServiceStatus,
+			Warnings: serviceStatusWarnings,
 		}},
-		Warnings:    serviceWarnings,
-		FieldLabels: []string{"spec.clusterIP", "spec.type"},
+		Canonicalize: dropUnneeded,
+		Warnings:     serviceWarnings,
+		FieldLabels:  []string{"spec.clusterIP", "spec.type"},
 		Fields: func(s *corev1.Service) fields.Set {
 			return fields.Set{"spec.clusterIP": s.Spec.ClusterIP, "spec.type": string(s.Spec.Type)}
 		},
@@ -68,7 +69,19 @@ func Service(families dualstack.Families, addresses kinds.Reserver) *kinds.Defin
 	return definition
 }
 
-// dropUnneeded drops what a client's defaulting may have left from another type.
+// serviceStatusWarnings warns about addresses of a load balancer that are not in canonical form.
+func serviceStatusWarnings(s, _ *corev1.Service) []string {
+	var found []string
+	for i, point := range s.Status.LoadBalancer.Ingress {
+		if point.IP != "" {
+			found = append(found, network.IPWarnings(field.NewPath("status", "loadBalancer", "ingress").Index(i), point.IP)...)
+		}
+	}
+	return found
+}
+
+// dropUnneeded drops what a client's defaulting may have left from another type. As in Kubernetes, it must
+// be valid nevertheless.
 func dropUnneeded(s *corev1.Service) {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		s.Spec.InternalTrafficPolicy = nil
@@ -231,7 +244,7 @@ func serviceColumns() *columns.Layout {
 		}
 		return []any{
 			s.Name, string(s.Spec.Type), ip, externalIP(s), portsCell(s.Spec.Ports), columns.AgeOf(s, now),
-			metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: s.Spec.Selector}),
+			labels.FormatLabels(s.Spec.Selector),
 		}
 	})
 }
@@ -239,7 +252,10 @@ func serviceColumns() *columns.Layout {
 func externalIP(s *corev1.Service) string {
 	switch s.Spec.Type {
 	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort:
-		return columns.OrNone(strings.Join(s.Spec.ExternalIPs, ","))
+		if len(s.Spec.ExternalIPs) == 0 {
+			return columns.None
+		}
+		return strings.Join(s.Spec.ExternalIPs, ",")
 	case corev1.ServiceTypeLoadBalancer:
 		var all []string
 		for _, ingress := range s.Status.LoadBalancer.Ingress {

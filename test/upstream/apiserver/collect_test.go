@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/conformance"
+	"github.com/garboard/garboard/test/vectors"
 )
 
 // vectorsEach bounds the vectors of one operation on one kind.
@@ -71,12 +72,12 @@ func (c *Collector) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for name, vectors := range c.groups {
+	for name, group := range c.groups {
 		file, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		if err := conformance.WriteVectors(file, vectors); err != nil {
+		if err := vectors.Write(file, group); err != nil {
 			return err
 		}
 		if err := file.Close(); err != nil {

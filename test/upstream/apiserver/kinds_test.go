@@ -22,13 +22,13 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 1, "number of random walks for each kind")
-	first   = flag.Uint64("seed", 1, "seed of the first walk")
-	steps   = flag.Int("steps", 300, "number of objects in each walk")
-	only    = flag.String("kinds", "", "regular expression for the kinds to ask about; all if empty")
-	report  = flag.String("report", "", "file that receives all differences, with an example of each")
-	accept  = flag.Bool("accept", false, "write the list of open differences instead of comparing with it")
-	vectors = flag.String("vectors", "", "folder that receives the test data of the service")
+	seeds  = flag.Int("seeds", 1, "number of random walks for each kind")
+	first  = flag.Uint64("seed", 1, "seed of the first walk")
+	steps  = flag.Int("steps", 300, "number of objects in each walk")
+	only   = flag.String("kinds", "", "regular expression for the kinds to ask about; all if empty")
+	report = flag.String("report", "", "file that receives all differences, with an example of each")
+	accept = flag.Bool("accept", false, "write the list of open differences instead of comparing with it")
+	saveTo = flag.String("vectors", "", "folder that receives the test data of the service")
 )
 
 // TestMain makes answers repeatable, and allows privileged containers as every cluster's API server
@@ -171,8 +171,8 @@ func conclude(t *testing.T, found *comparison) {
 			t.Error(err)
 		}
 	}
-	if *vectors != "" {
-		if err := found.kept.Write(*vectors); err != nil {
+	if *saveTo != "" {
+		if err := found.kept.Write(*saveTo); err != nil {
 			t.Error(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime/conformance"
+	"github.com/garboard/garboard/test/vectors"
 )
 
 // mostVectors bounds the number of random pods that become test data.
@@ -67,7 +68,7 @@ func (c *collector) write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := conformance.WriteVectors(file, c.vectors); err != nil {
+	if err := vectors.Write(file, c.vectors); err != nil {
 		return err
 	}
 	return file.Close()

@@ -28,12 +28,12 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 1, "number of rounds of random pods")
-	first   = flag.Uint64("seed", 1, "seed of the first round")
-	pods    = flag.Int("pods", 400, "number of random pods in a round")
-	only    = flag.String("features", "", "comma-separated features to compare alone; all if empty")
-	report  = flag.String("report", "", "file that receives all differences, with an example of each")
-	vectors = flag.String("vectors", "", "folder that receives the test data of the node agent")
+	seeds  = flag.Int("seeds", 1, "number of rounds of random pods")
+	first  = flag.Uint64("seed", 1, "seed of the first round")
+	pods   = flag.Int("pods", 400, "number of random pods in a round")
+	only   = flag.String("features", "", "comma-separated features to compare alone; all if empty")
+	report = flag.String("report", "", "file that receives all differences, with an example of each")
+	saveTo = flag.String("vectors", "", "folder that receives the test data of the node agent")
 )
 
 // group holds the differences in one field.
@@ -208,8 +208,8 @@ func (c *comparison) conclude() {
 			c.t.Error(err)
 		}
 	}
-	if *vectors != "" {
-		if err := c.kept.write(filepath.Join(*vectors, "pods.jsonl.gz")); err != nil {
+	if *saveTo != "" {
+		if err := c.kept.write(filepath.Join(*saveTo, "pods.jsonl.gz")); err != nil {
 			c.t.Error(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/garboard/garboard/services/scheduler/internal/conformance"
+	"github.com/garboard/garboard/test/vectors"
 )
 
 // maxVectors bounds the random cases in the test data.
@@ -65,7 +66,7 @@ func (c *Collector) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := conformance.WriteVectors(file, c.Vectors()); err != nil {
+	if err := vectors.Write(file, c.Vectors()); err != nil {
 		return err
 	}
 	return file.Close()

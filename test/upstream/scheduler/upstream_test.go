@@ -19,11 +19,11 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 1, "number of series of random cases")
-	first   = flag.Uint64("seed", 1, "seed of the first series")
-	cases   = flag.Int("cases", 2500, "number of cases in each series")
-	report  = flag.String("report", "", "file that receives all differences, with an example of each")
-	vectors = flag.String("vectors", "", "folder that receives the test data of the service")
+	seeds  = flag.Int("seeds", 1, "number of series of random cases")
+	first  = flag.Uint64("seed", 1, "seed of the first series")
+	cases  = flag.Int("cases", 2500, "number of cases in each series")
+	report = flag.String("report", "", "file that receives all differences, with an example of each")
+	saveTo = flag.String("vectors", "", "folder that receives the test data of the service")
 )
 
 // podRequests returns what a pod on a node requests.
@@ -121,8 +121,8 @@ func conclude(t *testing.T, groups map[string]*group, kept *Collector) {
 			t.Error(err)
 		}
 	}
-	if *vectors != "" {
-		if err := kept.Write(filepath.Join(*vectors, "cases.jsonl.gz")); err != nil {
+	if *saveTo != "" {
+		if err := kept.Write(filepath.Join(*saveTo, "cases.jsonl.gz")); err != nil {
 			t.Error(err)
 		}
 	}

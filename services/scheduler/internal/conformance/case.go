@@ -56,6 +56,12 @@ type Verdict struct {
 	Total  int64            `json:"total,omitempty"`
 }
 
+// Vector is a case with Kubernetes' answer.
+type Vector struct {
+	Case   Case   `json:"case"`
+	Answer Answer `json:"answer"`
+}
+
 // preemption begins the part of a message that says whether removing pods would help.
 const preemption = " preemption: "
 

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
+	"github.com/garboard/garboard/test/vectors"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,7 +24,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
-	err = ReadVectors(bytes.NewReader(data), func(v *Vector) {
+	err = vectors.Read(bytes.NewReader(data), func(v Vector) error {
 		differences := Compare(Ours(&v.Case), v.Answer)
 		if len(differences) > 0 {
 			text, err := json.Marshal(v.Case)
@@ -39,6 +39,7 @@ func TestReplay(t *testing.T) {
 				seen["score "+plugin]++
 			}
 		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -52,24 +53,6 @@ func TestReplay(t *testing.T) {
 		if seen[string(filter)] < 3 {
 			t.Errorf("only %d verdicts are about %s: run make upstream", seen[string(filter)], filter)
 		}
-	}
-}
-
-func TestVectors(t *testing.T) {
-	var whole bytes.Buffer
-	want := []Vector{{Answer: Answer{Message: "a"}}, {Answer: Answer{Message: "b"}}}
-	if err := WriteVectors(&whole, want); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	if err := ReadVectors(bytes.NewReader(whole.Bytes()), func(v *Vector) { got = append(got, v.Answer.Message) }); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("got %q", got)
-	}
-	if err := ReadVectors(bytes.NewReader(whole.Bytes()[:whole.Len()/2]), func(*Vector) {}); err == nil {
-		t.Error("half a file is read without an error")
 	}
 }
 

@@ -1,9 +1,7 @@
 package conformance
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -124,34 +122,5 @@ func TestSamples(t *testing.T) {
 	}
 	if _, err := rules.Answer(Case{Op: OpCreate, Object: []byte(`{}`)}); err == nil {
 		t.Error("there is an answer about an unknown kind")
-	}
-}
-
-func TestVectors(t *testing.T) {
-	var want []Vector
-	for i := range 3 {
-		want = append(want, Vector{
-			Case:   Case{Op: OpCreate, Object: json.RawMessage(fmt.Sprintf(`{"a":%d}`, i))},
-			Answer: Answer{Errors: []string{"e"}},
-		})
-	}
-	var file bytes.Buffer
-	if err := WriteVectors(&file, want); err != nil {
-		t.Fatal(err)
-	}
-	whole := file.Bytes()
-	n := 0
-	err := ReadVectors(bytes.NewReader(whole), func(v Vector) error {
-		if string(v.Case.Object) != string(want[n].Case.Object) || v.Answer.Errors[0] != "e" {
-			t.Errorf("got %+v, want %+v", v, want[n])
-		}
-		n++
-		return nil
-	})
-	if err != nil || n != len(want) {
-		t.Errorf("got %d vectors, want %d: %v", n, len(want), err)
-	}
-	if err := ReadVectors(bytes.NewReader(whole[:len(whole)/2]), func(Vector) error { return nil }); err == nil {
-		t.Error("half a file is read without an error")
 	}
 }

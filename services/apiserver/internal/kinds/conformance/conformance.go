@@ -57,6 +57,12 @@ type Answer struct {
 	Columns []string `json:"columns,omitempty"`
 }
 
+// Vector is a case with Kubernetes' answer.
+type Vector struct {
+	Case   Case   `json:"case"`
+	Answer Answer `json:"answer"`
+}
+
 // ErrorTexts returns errors in the form of Answer.Errors: field, type and the first line of the
 // detail. Bad values are left out, and so are the comparisons on further lines of a detail: their
 // texts depend on Go types.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/test/vectors"
 )
 
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ func TestReplay(t *testing.T) {
 			}
 			// The clock of a bubble stands still, at the time at which Kubernetes was asked.
 			synctest.Test(t, func(t *testing.T) {
-				err := ReadVectors(bytes.NewReader(data), func(v Vector) error {
+				err := vectors.Read(bytes.NewReader(data), func(v Vector) error {
 					op, _, _ := strings.Cut(v.Case.Op, "/")
 					asked[v.Case.Kind.String()+" "+op]++
 					replay(t, rules, v)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/test/vectors"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,12 +22,15 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vectors, err := ReadVectors(bytes.NewReader(data))
-	if err != nil {
+	var saved []Vector
+	if err := vectors.Read(bytes.NewReader(data), func(v Vector) error {
+		saved = append(saved, v)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(vectors) < 200 {
-		t.Fatalf("there are only %d vectors: run make upstream", len(vectors))
+	if len(saved) < 200 {
+		t.Fatalf("there are only %d vectors: run make upstream", len(saved))
 	}
 	m := NewMachine(t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -37,7 +42,7 @@ func TestReplay(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	agent, err := NewAgent(ctx, m, vectors[0].Case.HugePageSizes)
+	agent, err := NewAgent(ctx, m, saved[0].Case.HugePageSizes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +51,7 @@ func TestReplay(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, v := range vectors {
+	for _, v := range saved {
 		pod, err := v.Case.Decode()
 		if err != nil {
 			t.Fatal(err)

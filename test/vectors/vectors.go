@@ -1,4 +1,6 @@
-package conformance
+// Package vectors stores conformance vectors in files: cases with Kubernetes' answers, which the oracles
+// below test/upstream write and the tests of the services replay.
+package vectors
 
 import (
 	"compress/gzip"
@@ -8,14 +10,8 @@ import (
 	"io"
 )
 
-// Vector is a case with Kubernetes' answer.
-type Vector struct {
-	Case   Case   `json:"case"`
-	Answer Answer `json:"answer"`
-}
-
-// WriteVectors writes vectors as compressed lines of JSON.
-func WriteVectors(w io.Writer, vectors []Vector) error {
+// Write writes vectors as compressed lines of JSON. The same vectors give the same bytes.
+func Write[V any](w io.Writer, vectors []V) error {
 	packed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return fmt.Errorf("compressing vectors: %w", err)
@@ -32,21 +28,23 @@ func WriteVectors(w io.Writer, vectors []Vector) error {
 	return nil
 }
 
-// ReadVectors calls see with each vector that WriteVectors wrote.
-func ReadVectors(r io.Reader, see func(*Vector)) error {
+// Read calls see with each vector that Write wrote, until see returns an error.
+func Read[V any](r io.Reader, see func(V) error) error {
 	packed, err := gzip.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("decompressing vectors: %w", err)
 	}
 	lines := json.NewDecoder(packed)
 	for {
-		var v Vector
+		var v V
 		switch err := lines.Decode(&v); {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return fmt.Errorf("reading a vector: %w", err)
 		}
-		see(&v)
+		if err := see(v); err != nil {
+			return err
+		}
 	}
 }

@@ -28,34 +28,34 @@ import (
 
 // newHandler builds the handler of all requests.
 func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error) {
-	answers := response.New(p.table, p.cfg.Logger)
+	encoder := response.New(p.table, p.cfg.Logger)
 	metrics := filters.NewMetrics(p.cfg.Registerer)
 	p.measureCertificates()
 	api, err := rest.New(rest.Config{
-		Table: p.table, Registry: p.registry, Answers: answers, Fences: p.access.Fences(), Parts: p.parts(answers, accounts),
+		Table: p.table, Registry: p.registry, Encoder: encoder, Fences: p.access.Fences(), Parts: p.parts(encoder, accounts),
 		Reviews: p.reviews(p.users), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Watching: p.watching, Sent: metrics.Sent,
 	})
 	if err != nil {
 		return nil, err
 	}
-	other, err := p.other(answers, accounts)
+	other, err := p.other(encoder, accounts)
 	if err != nil {
 		return nil, err
 	}
 	return filters.New(filters.Config{
-		API: api, Other: other, Authenticator: p.users, Authorizer: p.access.Authorizer(), Answers: answers, Logger: p.cfg.Logger,
+		API: api, Other: other, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
 		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.Limits.RequestTimeout,
 		Limits: filters.Limits{Reads: p.cfg.Limits.MaxReads, Writes: p.cfg.Limits.MaxWrites, NoShares: p.cfg.Limits.NoShares},
 	}), nil
 }
 
 // other returns the handler of the paths that are not resources.
-func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccounts) (http.Handler, error) {
+func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts) (http.Handler, error) {
 	ranges, err := p.cfg.ServiceCIDRs()
 	if err != nil {
 		return nil, err
 	}
-	groups := discovery.New(p.table, answers, discovery.Addresses{
+	groups := discovery.New(p.table, encoder, discovery.Addresses{
 		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 	})
 	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.ReturnsDeleted)
@@ -63,7 +63,7 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
 				w.Header().Set("Allow", "GET, HEAD")
-				answers.Error(w, r, response.MethodNotAllowed())
+				encoder.Error(w, r, response.MethodNotAllowed())
 				return
 			}
 			handler.ServeHTTP(w, r)
@@ -74,14 +74,14 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 		mux.Handle(health.Path, get(health))
 		mux.Handle(health.Path+"/", get(health))
 	}
-	mux.Handle("/version", get(routes.ServeVersion(answers)))
-	mux.Handle("/version/", get(routes.ServeVersion(answers)))
+	mux.Handle("/version", get(routes.ServeVersion(encoder)))
+	mux.Handle("/version/", get(routes.ServeVersion(encoder)))
 	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
-	mux.Handle("/debug/garboard/trace", get(routes.ServeTrace(answers, p.cfg.Trace)))
-	mux.Handle(snapshot.Path, get(etcdsnapshot.New(etcdsnapshot.Config{Store: p.store, Answers: answers, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
+	mux.Handle("/debug/garboard/trace", get(routes.ServeTrace(encoder, p.cfg.Trace)))
+	mux.Handle(snapshot.Path, get(etcdsnapshot.New(etcdsnapshot.Config{Store: p.store, Encoder: encoder, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
 	inspector := p.inspector()
-	mux.Handle(report.StatusPath, get(inspector.ServeStatus(answers)))
-	mux.Handle(report.WatchersPath, get(inspector.ServeWatchers(answers)))
+	mux.Handle(report.StatusPath, get(inspector.ServeStatus(encoder)))
+	mux.Handle(report.WatchersPath, get(inspector.ServeWatchers(encoder)))
 	for path, handler := range p.cfg.Debug {
 		mux.Handle(path, get(handler))
 	}
@@ -90,7 +90,7 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 	}
 	mux.Handle("/openapi/", get(schemas))
 	p.serveOpenID(mux, get, accounts)
-	mux.Handle("/{$}", get(routes.ServePaths(answers, []string{
+	mux.Handle("/{$}", get(routes.ServePaths(encoder, []string{
 		openid.ConfigurationPath, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", openid.KeysPath, "/readyz", "/version",
 	})))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func (p *plane) other(answers *response.Answerer, accounts *authn.ServiceAccount
 			groups.ServeHTTP(w, r)
 			return
 		}
-		answers.Error(w, r, response.NotFound())
+		encoder.Error(w, r, response.NotFound())
 	})
 	return mux, nil
 }

@@ -21,20 +21,20 @@ import (
 )
 
 // parts returns what serves the special subresources.
-func (p *plane) parts(answers *response.Answerer, accounts *authn.ServiceAccounts) map[rest.Part]rest.Serve {
+func (p *plane) parts(encoder *response.Encoder, accounts *authn.ServiceAccounts) map[rest.Part]rest.Serve {
 	core := corev1.SchemeGroupVersion
 	return map[rest.Part]rest.Serve{
 		{Kind: core.WithKind("Binding")}:                                                           binding.ServeNamed(p.table, p.registry),
 		{Subresource: "binding", Kind: core.WithKind("Binding")}:                                   binding.Serve,
 		{Subresource: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction")}:          eviction.Serve(p.registry),
-		{Subresource: "log", Kind: core.WithKind("Pod")}:                                           p.serveLogs(answers),
+		{Subresource: "log", Kind: core.WithKind("Pod")}:                                           p.serveLogs(encoder),
 		{Subresource: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale")}:           scale.Serve,
 		{Subresource: "token", Kind: authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")}: token.Issuer{Table: p.table, Registry: p.registry, Accounts: accounts}.Serve,
 	}
 }
 
 // serveLogs returns what serves the logs of pods.
-func (p *plane) serveLogs(answers *response.Answerer) rest.Serve {
+func (p *plane) serveLogs(encoder *response.Encoder) rest.Serve {
 	pod := func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 		obj, err := p.registry.Resource(scheme.For[*corev1.Pod](p.table)).Get(ctx, namespace, name)
 		if err != nil {
@@ -46,7 +46,7 @@ func (p *plane) serveLogs(answers *response.Answerer) rest.Serve {
 		}
 		return pod, nil
 	}
-	logs := nodeproxy.Logs{Conn: p.link.Conn, Gate: p.gate, Answers: answers, Pod: pod}
+	logs := nodeproxy.Logs{Conn: p.link.Conn, Gate: p.gate, Encoder: encoder, Pod: pod}
 	return func(c *rest.Call) error {
 		w, r := c.HTTP()
 		logs.ServeLogs(w, r, c.Request().Namespace, c.Request().Name)

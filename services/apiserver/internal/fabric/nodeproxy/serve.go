@@ -22,14 +22,14 @@ type Logs struct {
 	Conn func() *bus.Conn
 	// Gate ends followed logs when the server shuts down.
 	Gate *drain.Gate
-	// Answers sends errors to clients.
-	Answers *response.Answerer
+	// Encoder sends errors to clients.
+	Encoder *response.Encoder
 }
 
 // ServeLogs serves GET pods/NAME/log.
 func (l Logs) ServeLogs(w http.ResponseWriter, r *http.Request, namespace, name string) {
 	if err := l.serve(w, r, namespace, name); err != nil {
-		l.Answers.Error(w, r, err)
+		l.Encoder.Error(w, r, err)
 	}
 }
 

@@ -26,7 +26,7 @@ var aggregated = schema.GroupVersionKind{Group: "apidiscovery.k8s.io", Version: 
 
 // Handler serves discovery.
 type Handler struct {
-	answerer  *response.Answerer
+	encoder   *response.Encoder
 	addresses Addresses
 	documents *scheme.Derived[documents]
 }
@@ -46,8 +46,8 @@ type document struct {
 
 // New returns a handler that describes the table's kinds. It builds its documents when they are
 // first requested, and again when the kinds have changed.
-func New(table *scheme.Table, answerer *response.Answerer, addresses Addresses) *Handler {
-	return &Handler{answerer: answerer, addresses: addresses, documents: scheme.Derive(table, describe)}
+func New(table *scheme.Table, encoder *response.Encoder, addresses Addresses) *Handler {
+	return &Handler{encoder: encoder, addresses: addresses, documents: scheme.Derive(table, describe)}
 }
 
 // describe builds the documents of kinds.
@@ -103,14 +103,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	plain := known.plain[path]
 	switch {
 	case known.err != nil:
-		h.answerer.Error(w, r, known.err)
+		h.encoder.Error(w, r, known.err)
 		return
 	case plain == nil:
-		h.answerer.Error(w, r, response.NotFound())
+		h.encoder.Error(w, r, response.NotFound())
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.answerer.Error(w, r, response.MethodNotAllowed())
+		h.encoder.Error(w, r, response.MethodNotAllowed())
 		return
 	}
 	together, offered := known.together[path]
@@ -118,9 +118,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if offered {
 		kinds = append(kinds, aggregated)
 	}
-	format, err := h.answerer.Negotiate(r, kinds...)
+	format, err := h.encoder.Negotiate(r, kinds...)
 	if err != nil {
-		h.answerer.Error(w, r, err)
+		h.encoder.Error(w, r, err)
 		return
 	}
 	if format.As != aggregated {
@@ -129,7 +129,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			copied.ServerAddressByClientCIDRs = h.addresses.of(r)
 			plain = &copied
 		}
-		h.answerer.Object(w, r, http.StatusOK, format, plain)
+		h.encoder.Object(w, r, http.StatusOK, format, plain)
 		return
 	}
 	// JSON only: clients have no decoder for the aggregated form in protobuf.
@@ -139,7 +139,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", runtime.ContentTypeJSON, aggregated.Group, aggregated.Version, aggregated.Kind)
-	h.answerer.Bytes(w, r, http.StatusOK, contentType, together.data)
+	h.encoder.Bytes(w, r, http.StatusOK, contentType, together.data)
 }
 
 // groups returns the versions of each served group, the preferred one first.

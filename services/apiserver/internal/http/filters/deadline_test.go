@@ -81,7 +81,7 @@ func TestTooLate(t *testing.T) {
 	var c *Chain
 	c = newChain(t, metrics, func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
-		c.Answers.Error(w, r, r.Context().Err())
+		c.Encoder.Error(w, r, r.Context().Err())
 	})
 	c.Timeout = 10 * time.Millisecond
 	w := get(c, "/livez")
@@ -105,7 +105,7 @@ func served(t *testing.T, metrics prometheus.Registerer, over2 bool) (server *ht
 		if r.Method == http.MethodPost {
 			_, err := io.ReadAll(r.Body)
 			ended <- err
-			c.Answers.Error(w, r, errors.Join(err, r.Context().Err()))
+			c.Encoder.Error(w, r, errors.Join(err, r.Context().Err()))
 			return
 		}
 		part := make([]byte, 1<<20)

@@ -45,7 +45,7 @@ type Config struct {
 	Other         http.Handler // serves paths that are not resources
 	Authenticator *authn.Authenticator
 	Authorizer    authz.Authorizer
-	Answers       *response.Answerer
+	Encoder       *response.Encoder
 	// Audit records requests in the audit log; nil records nothing.
 	Audit *audit.Auditor
 	// Limits bound the requests in flight.
@@ -115,7 +115,7 @@ func (c *Chain) rescue(w *recorder, r *http.Request, id string) {
 	if w.status != 0 {
 		panic(http.ErrAbortHandler) // The response has begun and must not look complete to the client.
 	}
-	c.Answers.Error(w, r, apierrors.NewInternalError(fmt.Errorf(
+	c.Encoder.Error(w, r, apierrors.NewInternalError(fmt.Errorf(
 		"this request caused the apiserver to panic; look in its log for the audit ID %s", id)))
 }
 
@@ -160,7 +160,7 @@ func (q *request) authenticate() {
 		q.record.Annotate(key, value)
 	}
 	if err := q.record.Received(); err != nil {
-		q.Answers.Error(q.w, q.r, apierrors.NewInternalError(err))
+		q.Encoder.Error(q.w, q.r, apierrors.NewInternalError(err))
 		return
 	}
 	q.w.record, q.w.auditStart = q.record, q.long
@@ -174,7 +174,7 @@ func (q *request) refuse(err error) {
 	q.begin(nil)
 	// Only the start of the response is recorded.
 	q.w.record, q.w.auditStart = q.record, true
-	q.Answers.Error(q.w, q.r, unauthorized())
+	q.Encoder.Error(q.w, q.r, unauthorized())
 }
 
 // begin starts the audit log's record. user is nil if the request was not authenticated.
@@ -197,7 +197,7 @@ func (q *request) complete() {
 func (q *request) impersonate() {
 	acting, ok, err := impersonation.Resolve(q.r.Context(), q.r.Header, q.user, q.wants, q.Authorizer)
 	if err != nil {
-		q.Answers.Error(q.w, q.r, err)
+		q.Encoder.Error(q.w, q.r, err)
 		return
 	}
 	if ok {
@@ -214,13 +214,13 @@ func (q *request) enter() {
 		leave, ok := q.limits.acquire(q.wants, q.user)
 		if !ok {
 			q.Metrics.drop(q.wants, q.what)
-			q.Answers.Error(q.w, q.r, response.TooManyRequests(retryAfter))
+			q.Encoder.Error(q.w, q.r, response.TooManyRequests(retryAfter))
 			return
 		}
 		defer leave()
 	}
 	if err := cmp.Or(q.authorize(), q.invalid); err != nil {
-		q.Answers.Error(q.w, q.r, err)
+		q.Encoder.Error(q.w, q.r, err)
 		return
 	}
 	defer q.trace()()

@@ -41,7 +41,7 @@ func (health) Authorize(_ context.Context, _ authn.User, a authz.Attributes) (au
 func newChain(t testing.TB, metrics prometheus.Registerer, other http.HandlerFunc) *Chain {
 	t.Helper()
 	table, log := scheme.New(), slog.New(slog.DiscardHandler)
-	answers := response.New(table, log)
+	encoder := response.New(table, log)
 	parts := map[rest.Part]rest.Serve{}
 	for _, kind := range table.Kinds() {
 		for _, s := range kind.Subresources {
@@ -50,12 +50,12 @@ func newChain(t testing.TB, metrics prometheus.Registerer, other http.HandlerFun
 			}
 		}
 	}
-	api, err := rest.New(rest.Config{Table: table, Answers: answers, Parts: parts, Logger: log})
+	api, err := rest.New(rest.Config{Table: table, Encoder: encoder, Parts: parts, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return New(Config{
-		API: api, Other: other, Authenticator: authn.New(authn.Config{}), Authorizer: health{}, Answers: answers, Logger: log,
+		API: api, Other: other, Authenticator: authn.New(authn.Config{}), Authorizer: health{}, Encoder: encoder, Logger: log,
 		Metrics: NewMetrics(metrics), Limits: Limits{Reads: maxReads, Writes: 1, NoShares: true},
 	})
 }

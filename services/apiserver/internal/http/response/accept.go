@@ -84,23 +84,23 @@ func parseAccept(header string) []alternative {
 
 // Negotiate returns the format of a response. transforms are the kinds into which the response can
 // be converted; nil for none. The error is Kubernetes' 406.
-func (a *Answerer) Negotiate(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
-	return a.negotiate(r, negotiation{transforms: transforms})
+func (e *Encoder) Negotiate(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return e.negotiate(r, negotiation{transforms: transforms})
 }
 
 // NegotiateCustom is Negotiate for objects of a custom kind, which have no protobuf form.
-func (a *Answerer) NegotiateCustom(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
-	return a.negotiate(r, negotiation{transforms: transforms, custom: true})
+func (e *Encoder) NegotiateCustom(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return e.negotiate(r, negotiation{transforms: transforms, custom: true})
 }
 
 // NegotiateStream is Negotiate for watches.
-func (a *Answerer) NegotiateStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
-	return a.negotiate(r, negotiation{transforms: transforms, stream: true})
+func (e *Encoder) NegotiateStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return e.negotiate(r, negotiation{transforms: transforms, stream: true})
 }
 
 // NegotiateCustomStream is NegotiateStream for objects of a custom kind.
-func (a *Answerer) NegotiateCustomStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
-	return a.negotiate(r, negotiation{transforms: transforms, stream: true, custom: true})
+func (e *Encoder) NegotiateCustomStream(r *http.Request, transforms ...schema.GroupVersionKind) (Format, error) {
+	return e.negotiate(r, negotiation{transforms: transforms, stream: true, custom: true})
 }
 
 // negotiation is what a response can be.
@@ -120,7 +120,7 @@ func (n negotiation) lacks(info runtime.SerializerInfo, as schema.GroupVersionKi
 	return as.Kind == "Table" || n.custom && as.Kind == ""
 }
 
-func (a *Answerer) negotiate(r *http.Request, n negotiation) (Format, error) {
+func (e *Encoder) negotiate(r *http.Request, n negotiation) (Format, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
 		header = "*/*"
@@ -130,7 +130,7 @@ func (a *Answerer) negotiate(r *http.Request, n negotiation) (Format, error) {
 		if as.Kind != "" && !slices.Contains(n.transforms, as) {
 			continue
 		}
-		for _, info := range a.infos {
+		for _, info := range e.infos {
 			if !covers(wanted.mediaType, info.MediaType) || n.lacks(info, as) {
 				continue
 			}
@@ -140,7 +140,7 @@ func (a *Answerer) negotiate(r *http.Request, n negotiation) (Format, error) {
 			return Format{Info: info, As: as, Pretty: pretty(r)}, nil
 		}
 	}
-	return Format{}, notAcceptable(a.acceptable(n))
+	return Format{}, notAcceptable(e.acceptable(n))
 }
 
 func covers(wanted, offered string) bool {

@@ -10,7 +10,7 @@ import (
 // body is the body of a response whose length is known at its end, or beforehand. It buffers up to
 // gzipFrom bytes. Then it starts the response, compressed if the client accepts that.
 type body struct {
-	answerer    *Answerer
+	encoder     *Encoder
 	w           http.ResponseWriter
 	r           *http.Request
 	code        int
@@ -22,9 +22,9 @@ type body struct {
 	zipper *gzip.Writer
 }
 
-func (a *Answerer) newBody(w http.ResponseWriter, r *http.Request, code int, contentType string, size int64) *body {
-	b := &body{answerer: a, w: w, r: r, code: code, contentType: contentType, size: size}
-	if held, ok := a.pages.Get().(*[]byte); ok {
+func (e *Encoder) newBody(w http.ResponseWriter, r *http.Request, code int, contentType string, size int64) *body {
+	b := &body{encoder: e, w: w, r: r, code: code, contentType: contentType, size: size}
+	if held, ok := e.pages.Get().(*[]byte); ok {
 		b.held = (*held)[:0]
 	}
 	return b
@@ -80,7 +80,7 @@ func (b *body) begin(large bool) {
 	case large && acceptsGzip(b.r):
 		header.Set("Content-Encoding", "gzip")
 		header.Add("Vary", "Accept-Encoding")
-		if zipper, ok := b.answerer.zippers.Get().(*gzip.Writer); ok && b.r.Method != http.MethodHead {
+		if zipper, ok := b.encoder.zippers.Get().(*gzip.Writer); ok && b.r.Method != http.MethodHead {
 			b.zipper = zipper
 			zipper.Reset(b.w)
 		}
@@ -111,10 +111,10 @@ func (b *body) end() error {
 // release returns the buffers to their pools.
 func (b *body) release() {
 	if b.zipper != nil {
-		b.answerer.zippers.Put(b.zipper)
+		b.encoder.zippers.Put(b.zipper)
 		b.zipper = nil
 	}
 	held := b.held[:0]
 	b.held = nil
-	b.answerer.pages.Put(&held)
+	b.encoder.pages.Put(&held)
 }

@@ -37,24 +37,24 @@ var ErrNotStreamed = errors.New("lists of this format are written as a whole")
 // List writes a list. It writes nothing and returns ErrNotStreamed if the format is neither
 // unindented JSON nor protobuf, or if the audit log records the list. Any other error is not the
 // client's fault. It is returned before anything was sent; after that, List cuts the connection.
-func (a *Answerer) List(w http.ResponseWriter, r *http.Request, format Format, list List) error {
+func (e *Encoder) List(w http.ResponseWriter, r *http.Request, format Format, list List) error {
 	switch {
 	case audit.From(r.Context()).WantsResponse():
 		return ErrNotStreamed // The audit log records it as a whole.
 	case format.Info.MediaType == runtime.ContentTypeProtobuf:
-		return a.protobufList(w, r, list)
+		return e.protobufList(w, r, list)
 	case format.Info.MediaType == runtime.ContentTypeJSON && !format.Pretty:
-		return a.jsonList(w, r, format, list)
+		return e.jsonList(w, r, format, list)
 	}
 	return ErrNotStreamed
 }
 
-func (a *Answerer) jsonList(w http.ResponseWriter, r *http.Request, format Format, list List) error {
+func (e *Encoder) jsonList(w http.ResponseWriter, r *http.Request, format Format, list List) error {
 	listMeta, err := json.Marshal(list.Meta)
 	if err != nil {
 		return fmt.Errorf("encoding a list's metadata: %w", err)
 	}
-	b := a.newBody(w, r, http.StatusOK, runtime.ContentTypeJSON, -1)
+	b := e.newBody(w, r, http.StatusOK, runtime.ContentTypeJSON, -1)
 	var item bytes.Buffer
 	fmt.Fprintf(&item, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, list.Kind.Kind, list.Kind.GroupVersion().String(), listMeta)
 	var bare bareCopy
@@ -68,7 +68,7 @@ func (a *Answerer) jsonList(w http.ResponseWriter, r *http.Request, format Forma
 		}
 		item.Truncate(item.Len() - 1) // the serializer ends with a newline
 		if _, err := b.Write(item.Bytes()); err != nil {
-			a.gone(r, err)
+			e.gone(r, err)
 			b.release()
 			return nil
 		}
@@ -76,7 +76,7 @@ func (a *Answerer) jsonList(w http.ResponseWriter, r *http.Request, format Forma
 	}
 	item.WriteString("]}\n")
 	_, err = b.Write(item.Bytes())
-	a.gone(r, errors.Join(err, b.end()))
+	e.gone(r, errors.Join(err, b.end()))
 	return nil
 }
 
@@ -85,7 +85,7 @@ func (b *body) fail(err error) error {
 	begun := b.begun
 	b.release()
 	if begun {
-		b.answerer.log.ErrorContext(b.r.Context(), "a response was cut off", "path", b.r.URL.Path, "err", err)
+		b.encoder.log.ErrorContext(b.r.Context(), "a response was cut off", "path", b.r.URL.Path, "err", err)
 		panic(http.ErrAbortHandler) // A partial response must not look complete to the client.
 	}
 	return err

@@ -91,13 +91,13 @@ func whole(t testing.TB, kind *scheme.Kind, format response.Format, objs []schem
 	return buffer.Bytes()
 }
 
-func formats(t testing.TB, a *response.Answerer) map[string]response.Format {
+func formats(t testing.TB, e *response.Encoder) map[string]response.Format {
 	t.Helper()
 	formats := map[string]response.Format{}
 	for _, accept := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Accept", accept)
-		format, err := a.Negotiate(r)
+		format, err := e.Negotiate(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,13 +109,13 @@ func formats(t testing.TB, a *response.Answerer) map[string]response.Format {
 // TestListsAreAsTheSerializersWriteThem compares every kind's list with the serializer's output,
 // byte for byte.
 func TestListsAreAsTheSerializersWriteThem(t *testing.T) {
-	a := response.New(kinds, slog.New(slog.DiscardHandler))
+	e := response.New(kinds, slog.New(slog.DiscardHandler))
 	rest := int64(7)
 	for _, kind := range kinds.Kinds() {
 		if !kind.Stored() || kind.Virtual {
 			continue
 		}
-		for accept, format := range formats(t, a) {
+		for accept, format := range formats(t, e) {
 			for _, n := range []int{0, 1, 200} {
 				objs, plain := stored(t, kind, n)
 				for i := range plain {
@@ -129,7 +129,7 @@ func TestListsAreAsTheSerializersWriteThem(t *testing.T) {
 				with := metav1.ListMeta{ResourceVersion: "12", Continue: "token", RemainingItemCount: &rest}
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				w := httptest.NewRecorder()
-				if err := a.List(w, r, format, listOf(kind, objs, plain, with)); err != nil {
+				if err := e.List(w, r, format, listOf(kind, objs, plain, with)); err != nil {
 					t.Fatalf("%s as %s: %v", kind.Kind, accept, err)
 				}
 				if want := whole(t, kind, format, objs, with); !bytes.Equal(w.Body.Bytes(), want) {
@@ -148,9 +148,9 @@ func shorten(data []byte) []byte { return data[:min(len(data), 2000)] }
 // TestLargeListsAreCompressed: lists of 128 KB and more are compressed, and decompress to the same
 // bytes.
 func TestLargeListsAreCompressed(t *testing.T) {
-	a := response.New(kinds, slog.New(slog.DiscardHandler))
+	e := response.New(kinds, slog.New(slog.DiscardHandler))
 	kind := scheme.For[*corev1.Pod](kinds)
-	for accept, format := range formats(t, a) {
+	for accept, format := range formats(t, e) {
 		for _, n := range []int{10, 3000} {
 			objs, plain := stored(t, kind, n)
 			want := whole(t, kind, format, objs, metav1.ListMeta{ResourceVersion: "12"})
@@ -158,7 +158,7 @@ func TestLargeListsAreCompressed(t *testing.T) {
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				r.Header.Set("Accept-Encoding", encoding)
 				w := httptest.NewRecorder()
-				if err := a.List(w, r, format, listOf(kind, objs, plain, metav1.ListMeta{ResourceVersion: "12"})); err != nil {
+				if err := e.List(w, r, format, listOf(kind, objs, plain, metav1.ListMeta{ResourceVersion: "12"})); err != nil {
 					t.Fatal(err)
 				}
 				zipped := encoding == "gzip" && len(want) >= 128<<10
@@ -183,16 +183,16 @@ func TestLargeListsAreCompressed(t *testing.T) {
 
 // TestWholeLists checks which formats are not written item by item.
 func TestWholeLists(t *testing.T) {
-	a := response.New(kinds, slog.New(slog.DiscardHandler))
+	e := response.New(kinds, slog.New(slog.DiscardHandler))
 	for accept, target := range map[string]string{runtime.ContentTypeYAML: "/", runtime.ContentTypeJSON: "/?pretty=true"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 		r.Header.Set("Accept", accept)
-		format, err := a.Negotiate(r)
+		format, err := e.Negotiate(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		if err := a.List(w, r, format, response.List{}); !errors.Is(err, response.ErrNotStreamed) || w.Body.Len() > 0 {
+		if err := e.List(w, r, format, response.List{}); !errors.Is(err, response.ErrNotStreamed) || w.Body.Len() > 0 {
 			t.Errorf("%s: got %v, body %q, want ErrNotStreamed", accept, err, w.Body)
 		}
 	}
@@ -205,8 +205,8 @@ func FuzzSplice(f *testing.F) {
 	for i := range plain {
 		f.Add(plain[i], objs[i].GetResourceVersion())
 	}
-	a := response.New(kinds, slog.New(slog.DiscardHandler))
-	format := formats(f, a)[runtime.ContentTypeProtobuf]
+	e := response.New(kinds, slog.New(slog.DiscardHandler))
+	format := formats(f, e)[runtime.ContentTypeProtobuf]
 	f.Fuzz(func(t *testing.T, plain []byte, version string) {
 		pod := &corev1.Pod{}
 		if pod.Unmarshal(plain) != nil {
@@ -215,7 +215,7 @@ func FuzzSplice(f *testing.F) {
 		pod.ResourceVersion = version
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		if err := a.List(w, r, format, listOf(kind, []scheme.Object{pod}, [][]byte{plain}, metav1.ListMeta{})); err != nil {
+		if err := e.List(w, r, format, listOf(kind, []scheme.Object{pod}, [][]byte{plain}, metav1.ListMeta{})); err != nil {
 			return
 		}
 		obj, _, err := kinds.Codecs().UniversalDeserializer().Decode(w.Body.Bytes(), nil, nil)
@@ -230,17 +230,17 @@ func FuzzSplice(f *testing.F) {
 }
 
 func BenchmarkList(b *testing.B) {
-	a := response.New(kinds, slog.New(slog.DiscardHandler))
+	e := response.New(kinds, slog.New(slog.DiscardHandler))
 	kind := scheme.For[*corev1.Pod](kinds)
 	objs, plain := stored(b, kind, 10_000)
-	for accept, format := range formats(b, a) {
+	for accept, format := range formats(b, e) {
 		for _, encoding := range []string{"identity", "gzip"} {
 			b.Run(accept+" "+encoding, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil)
 					r.Header.Set("Accept-Encoding", encoding)
-					if err := a.List(discard{http.Header{}}, r, format, listOf(kind, objs, plain, metav1.ListMeta{ResourceVersion: "12"})); err != nil {
+					if err := e.List(discard{http.Header{}}, r, format, listOf(kind, objs, plain, metav1.ListMeta{ResourceVersion: "12"})); err != nil {
 						b.Fatal(err)
 					}
 				}

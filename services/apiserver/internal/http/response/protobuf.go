@@ -34,7 +34,7 @@ type message interface {
 
 // protobufList writes a list in protobuf. Items whose stored bytes are at hand are not encoded
 // again: their bytes are sent with the resourceVersion inserted.
-func (a *Answerer) protobufList(w http.ResponseWriter, r *http.Request, list List) error {
+func (e *Encoder) protobufList(w http.ResponseWriter, r *http.Request, list List) error {
 	listMeta, err := list.Meta.Marshal()
 	if err != nil {
 		return fmt.Errorf("encoding a list's metadata: %w", err)
@@ -54,7 +54,7 @@ func (a *Answerer) protobufList(w http.ResponseWriter, r *http.Request, list Lis
 		return fmt.Errorf("encoding a list: %w", err)
 	}
 	kind, tail := outer[:head.Size()-emptyFields], outer[head.Size()-emptyFields:]
-	b := a.newBody(w, r, http.StatusOK, runtime.ContentTypeProtobuf, int64(len(protobufPrefix)+len(outer)+field(unknownRaw, size)))
+	b := e.newBody(w, r, http.StatusOK, runtime.ContentTypeProtobuf, int64(len(protobufPrefix)+len(outer)+field(unknownRaw, size)))
 	buffer := append([]byte(protobufPrefix), kind...)
 	buffer = begin(buffer, unknownRaw, size)
 	buffer = begin(buffer, objectMeta, len(listMeta))
@@ -66,14 +66,14 @@ func (a *Answerer) protobufList(w http.ResponseWriter, r *http.Request, list Lis
 			return b.fail(fmt.Errorf("encoding an item of a list: %w", err))
 		}
 		if _, err := b.Write(buffer); err != nil {
-			a.gone(r, err)
+			e.gone(r, err)
 			b.release()
 			return nil
 		}
 		buffer = buffer[:0]
 	}
 	_, err = b.Write(append(buffer, tail...))
-	a.gone(r, errors.Join(err, b.end()))
+	e.gone(r, errors.Join(err, b.end()))
 	return nil
 }
 

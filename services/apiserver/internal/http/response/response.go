@@ -32,8 +32,8 @@ const (
 	keepBuffer = 1 << 20
 )
 
-// Answerer writes responses. Any goroutine may use it.
-type Answerer struct {
+// Encoder writes responses in the formats that clients accept. Any goroutine may use it.
+type Encoder struct {
 	infos   []runtime.SerializerInfo
 	log     *slog.Logger
 	buffers sync.Pool
@@ -41,28 +41,28 @@ type Answerer struct {
 	zippers sync.Pool
 }
 
-// New returns an Answerer for the table's formats. log receives the failures to encode a response.
-func New(table *scheme.Table, log *slog.Logger) *Answerer {
-	a := &Answerer{infos: table.Codecs().SupportedMediaTypes(), log: log}
-	a.buffers.New = func() any { return new(bytes.Buffer) }
-	a.pages.New = func() any {
+// New returns an Encoder for the table's formats. log receives the failures to encode a response.
+func New(table *scheme.Table, log *slog.Logger) *Encoder {
+	e := &Encoder{infos: table.Codecs().SupportedMediaTypes(), log: log}
+	e.buffers.New = func() any { return new(bytes.Buffer) }
+	e.pages.New = func() any {
 		page := make([]byte, 0, gzipFrom)
 		return &page
 	}
-	a.zippers.New = func() any {
+	e.zippers.New = func() any {
 		zipper, err := gzip.NewWriterLevel(nil, gzipLevel)
 		if err != nil {
 			panic(err) // Only an invalid level fails, and this one is a constant.
 		}
 		return zipper
 	}
-	return a
+	return e
 }
 
 // acceptable returns the media types that a response can have.
-func (a *Answerer) acceptable(n negotiation) []string {
+func (e *Encoder) acceptable(n negotiation) []string {
 	var list []string
-	for _, info := range a.infos {
+	for _, info := range e.infos {
 		switch {
 		case n.lacks(info, schema.GroupVersionKind{}):
 		case !n.stream:
@@ -75,41 +75,41 @@ func (a *Answerer) acceptable(n negotiation) []string {
 }
 
 // Object writes obj, whose group, version and kind must be set, with the given status code.
-func (a *Answerer) Object(w http.ResponseWriter, r *http.Request, code int, format Format, obj runtime.Object) {
+func (e *Encoder) Object(w http.ResponseWriter, r *http.Request, code int, format Format, obj runtime.Object) {
 	audit.From(r.Context()).Response(obj)
-	buffer, ok := a.buffers.Get().(*bytes.Buffer)
+	buffer, ok := e.buffers.Get().(*bytes.Buffer)
 	if !ok {
 		buffer = new(bytes.Buffer)
 	}
 	buffer.Reset()
 	defer func() {
 		if buffer.Cap() <= keepBuffer {
-			a.buffers.Put(buffer)
+			e.buffers.Put(buffer)
 		}
 	}()
 	if err := format.Serializer().Encode(obj, buffer); err != nil {
 		if _, failed := obj.(*metav1.Status); failed {
-			a.log.ErrorContext(r.Context(), "encoding an error failed", "err", err)
+			e.log.ErrorContext(r.Context(), "encoding an error failed", "err", err)
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		a.Error(w, r, fmt.Errorf("encoding the response: %w", err))
+		e.Error(w, r, fmt.Errorf("encoding the response: %w", err))
 		return
 	}
-	a.Bytes(w, r, code, format.Info.MediaType, buffer.Bytes())
+	e.Bytes(w, r, code, format.Info.MediaType, buffer.Bytes())
 }
 
 // Bytes writes an encoded response, compressed if it is large and the client accepts that.
-func (a *Answerer) Bytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
-	b := a.newBody(w, r, code, contentType, int64(len(data)))
+func (e *Encoder) Bytes(w http.ResponseWriter, r *http.Request, code int, contentType string, data []byte) {
+	b := e.newBody(w, r, code, contentType, int64(len(data)))
 	_, err := b.Write(data)
-	a.gone(r, errors.Join(err, b.end()))
+	e.gone(r, errors.Join(err, b.end()))
 }
 
 // gone logs that the client did not read its response; nothing else can be done about it.
-func (a *Answerer) gone(r *http.Request, err error) {
+func (e *Encoder) gone(r *http.Request, err error) {
 	if err != nil {
-		a.log.DebugContext(r.Context(), "a client did not read its response", "path", r.URL.Path, "err", err)
+		e.log.DebugContext(r.Context(), "a client did not read its response", "path", r.URL.Path, "err", err)
 	}
 }
 
@@ -124,21 +124,21 @@ func acceptsGzip(r *http.Request) bool {
 }
 
 // Error writes err as a Status, in the format that the client wants or else in JSON.
-func (a *Answerer) Error(w http.ResponseWriter, r *http.Request, err error) {
-	status := a.Status(r, err)
+func (e *Encoder) Error(w http.ResponseWriter, r *http.Request, err error) {
+	status := e.Status(r, err)
 	if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 	}
-	format, notAcceptable := a.Negotiate(r)
+	format, notAcceptable := e.Negotiate(r)
 	if notAcceptable != nil {
-		format = Format{Info: a.infos[0], Pretty: pretty(r)}
+		format = Format{Info: e.infos[0], Pretty: pretty(r)}
 	}
-	a.Object(w, r, int(status.Code), format, status)
+	e.Object(w, r, int(status.Code), format, status)
 }
 
 // Status returns the Status for err. It logs errors that are not API errors, since their cause is
 // in the server and not with the client.
-func (a *Answerer) Status(r *http.Request, err error) *metav1.Status {
+func (e *Encoder) Status(r *http.Request, err error) *metav1.Status {
 	var api apierrors.APIStatus
 	var status metav1.Status
 	switch {
@@ -149,7 +149,7 @@ func (a *Answerer) Status(r *http.Request, err error) *metav1.Status {
 	case errors.Is(err, context.Canceled):
 		status = apierrors.NewServerTimeout(schema.GroupResource{}, r.Method, 1).Status()
 	default:
-		a.log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "err", err)
+		e.log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "err", err)
 		status = apierrors.NewInternalError(err).Status()
 	}
 	if status.Status == "" {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newAnswerer() *response.Answerer {
+func newEncoder() *response.Encoder {
 	return response.New(scheme.New(), slog.New(slog.DiscardHandler))
 }
 
@@ -37,7 +37,7 @@ func request(accept string) *http.Request {
 
 func TestNegotiate(t *testing.T) {
 	table := metav1.SchemeGroupVersion.WithKind("Table")
-	a := newAnswerer()
+	e := newEncoder()
 	const js, yaml, protobuf = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 	for accept, want := range map[string]string{
 		"":                                  js,
@@ -57,7 +57,7 @@ func TestNegotiate(t *testing.T) {
 		js + ";as=Rocket;v=v1;g=meta.k8s.io":                "",
 		"application/json;as=Table;v=v1;g=meta.k8s.io;q=.1": js + " Table",
 	} {
-		format, err := a.Negotiate(request(accept), table)
+		format, err := e.Negotiate(request(accept), table)
 		got := format.Info.MediaType
 		if format.As.Kind != "" {
 			got += " " + format.As.Kind
@@ -72,7 +72,7 @@ func TestNegotiate(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	a := newAnswerer()
+	e := newEncoder()
 	// Each error becomes a Status, also for a client that wants a picture.
 	for name, c := range map[string]struct {
 		err    error
@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 		"too many requests":   {response.TooManyRequests(7), 429, metav1.StatusReasonTooManyRequests},
 	} {
 		w := httptest.NewRecorder()
-		a.Error(w, request("image/png"), c.err)
+		e.Error(w, request("image/png"), c.err)
 		var status metav1.Status
 		if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -106,11 +106,11 @@ func TestErrors(t *testing.T) {
 
 func FuzzNegotiate(f *testing.F) {
 	f.Add("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;q=0.1")
-	a := newAnswerer()
+	e := newEncoder()
 	f.Fuzz(func(t *testing.T, accept string) {
 		r := request("")
 		r.Header.Set("Accept", accept)
-		format, err := a.NegotiateStream(r)
+		format, err := e.NegotiateStream(r)
 		if err == nil && (format.Info.StreamSerializer == nil || format.As.Kind != "") {
 			t.Errorf("%q negotiates %+v", accept, format)
 		}
@@ -124,7 +124,7 @@ func TestCaching(t *testing.T) {
 		if given != "" {
 			w.Header().Set("Cache-Control", given)
 		}
-		newAnswerer().Bytes(w, request(""), http.StatusOK, "text/plain", []byte("x"))
+		newEncoder().Bytes(w, request(""), http.StatusOK, "text/plain", []byte("x"))
 		if got := w.Header().Get("Cache-Control"); got != want || w.Body.String() != "x" {
 			t.Errorf("after %q it is %q, with the body %q", given, got, w.Body)
 		}
@@ -135,14 +135,14 @@ func TestCaching(t *testing.T) {
 // metadata has.
 func TestNegotiateCustom(t *testing.T) {
 	partial := metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata")
-	a := newAnswerer()
+	e := newEncoder()
 	const js, protobuf = "application/json", "application/vnd.kubernetes.protobuf"
 	for accept, want := range map[string]string{
 		"": js, protobuf + "," + js: js, protobuf: "",
 		protobuf + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io": protobuf,
 	} {
 		for stream, negotiate := range map[bool]func(*http.Request, ...schema.GroupVersionKind) (response.Format, error){
-			false: a.NegotiateCustom, true: a.NegotiateCustomStream,
+			false: e.NegotiateCustom, true: e.NegotiateCustomStream,
 		} {
 			format, err := negotiate(request(accept), partial)
 			if format.Info.MediaType != want || (err == nil) != (want != "") {

@@ -40,7 +40,7 @@ type Observation func(ctx context.Context) []scheme.Object
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
-	Answers  *response.Answerer
+	Encoder  *response.Encoder
 	// Fences checks the fences of writes.
 	Fences Fences
 	// Reviews answer the virtual kinds. A kind without one is not served: creating it fails with
@@ -107,7 +107,7 @@ func isTrue(query map[string][]string, name string) bool {
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	if req.Verb == "" {
 		w.Header().Set("Allow", strings.Join(req.Methods(), ", "))
-		h.Answers.Error(w, r, response.MethodNotAllowed())
+		h.Encoder.Error(w, r, response.MethodNotAllowed())
 		return
 	}
 	warn := warnOnce(w)
@@ -117,12 +117,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	r = r.WithContext(admission.WithWarnings(r.Context(), warn))
 	resource := h.Registry.Resource(req.Kind)
 	if resource == nil && !req.Kind.Virtual { // removed since the path was resolved
-		h.Answers.Error(w, r, response.NotFound())
+		h.Encoder.Error(w, r, response.NotFound())
 		return
 	}
 	c := &call{Handler: h, w: w, r: r, req: req, resource: resource, began: time.Now()}
 	if err := c.serve(); err != nil {
-		h.Answers.Error(w, r, err)
+		h.Encoder.Error(w, r, err)
 	}
 }
 
@@ -178,17 +178,17 @@ func (c *call) negotiate() (response.Format, error) { return c.negotiateAs(asPar
 // negotiateAs returns the format of a response that can also be a Table, or of a given kind.
 func (c *call) negotiateAs(partial string) (response.Format, error) {
 	if c.req.Kind.Custom {
-		return c.Answers.NegotiateCustom(c.r, forms(partial)...)
+		return c.Encoder.NegotiateCustom(c.r, forms(partial)...)
 	}
-	return c.Answers.Negotiate(c.r, forms(partial)...)
+	return c.Encoder.Negotiate(c.r, forms(partial)...)
 }
 
 // negotiateWatch returns the format of the events of a watch.
 func (c *call) negotiateWatch() (response.Format, error) {
 	if c.req.Kind.Custom {
-		return c.Answers.NegotiateCustomStream(c.r, forms(asPartial)...)
+		return c.Encoder.NegotiateCustomStream(c.r, forms(asPartial)...)
 	}
-	return c.Answers.NegotiateStream(c.r, forms(asPartial)...)
+	return c.Encoder.NegotiateStream(c.r, forms(asPartial)...)
 }
 
 // send responds with one object, in the form that the client wants.
@@ -205,7 +205,7 @@ func (c *call) send(code int, format response.Format, obj runtime.Object) error 
 			obj = partial(typed, format.As)
 		}
 	}
-	c.Answers.Object(c.w, c.r, code, format, obj)
+	c.Encoder.Object(c.w, c.r, code, format, obj)
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (c *call) list() error {
 	c.setHistory(listing.History)
 	c.warnUnreadable(listing.Unreadable)
 	if format.As.Kind == "" {
-		err := c.Answers.List(c.w, c.r, format, response.List{
+		err := c.Encoder.List(c.w, c.r, format, response.List{
 			Kind: c.req.Kind.ListKind(), Meta: listing.Meta(), Len: len(listing.Items),
 			Item: func(i int) (scheme.Object, []byte) { return listing.Items[i].Object, listing.Items[i].Plain },
 		})
@@ -147,7 +147,7 @@ func (c *call) sendList(format response.Format, list runtime.Object) error {
 			return apierrors.NewInternalError(err)
 		}
 	}
-	c.Answers.Object(c.w, c.r, http.StatusOK, format, list)
+	c.Encoder.Object(c.w, c.r, http.StatusOK, format, list)
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // review answers a review, an object of a virtual kind. It stores nothing.
 func (c *call) review() error {
-	format, err := c.Answers.Negotiate(c.r)
+	format, err := c.Encoder.Negotiate(c.r)
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,6 @@ func (c *call) review() error {
 		return err
 	}
 	answered.GetObjectKind().SetGroupVersionKind(c.req.Kind.GroupVersionKind)
-	c.Answers.Object(c.w, c.r, http.StatusCreated, format, answered)
+	c.Encoder.Object(c.w, c.r, http.StatusCreated, format, answered)
 	return nil
 }

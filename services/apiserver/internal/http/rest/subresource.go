@@ -108,7 +108,7 @@ func (c *Call) HTTP() (http.ResponseWriter, *http.Request) { return c.call.w, c.
 func (c *Call) Resource() *registry.Resource { return c.call.resource }
 
 // Negotiate returns the format of a response that can only be an object itself.
-func (c *Call) Negotiate() (response.Format, error) { return c.call.Answers.Negotiate(c.call.r) }
+func (c *Call) Negotiate() (response.Format, error) { return c.call.Encoder.Negotiate(c.call.r) }
 
 // NegotiateForms returns the format of a response that can also be a Table or the metadata alone.
 func (c *Call) NegotiateForms() (response.Format, error) { return c.call.negotiate() }

@@ -203,7 +203,7 @@ func (c *call) delete() error {
 	}
 	c.trace(obj)
 	if gone && (!c.resource.ReturnsDeleted() || registry.IgnoresReadErrors(opts)) {
-		c.Answers.Object(c.w, c.r, http.StatusOK, format, deleted(c.req.Kind, obj))
+		c.Encoder.Object(c.w, c.r, http.StatusOK, format, deleted(c.req.Kind, obj))
 		return nil
 	}
 	code := http.StatusOK

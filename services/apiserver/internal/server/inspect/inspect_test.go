@@ -195,8 +195,8 @@ func TestQueriesAreBounded(t *testing.T) {
 	i := inspect.New(inspect.Config{
 		Clusters: []inspect.Cluster{{Etcd: b}}, Conn: func() inspect.Conn { return nil }, Self: report.Self{Service: report.Apiserver, Replica: "self"},
 	})
-	answers := response.New(scheme.New(), slog.New(slog.DiscardHandler))
-	handler := i.ServeStatus(answers)
+	encoder := response.New(scheme.New(), slog.New(slog.DiscardHandler))
+	handler := i.ServeStatus(encoder)
 	ask := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, report.StatusPath, nil))
@@ -211,7 +211,7 @@ func TestQueriesAreBounded(t *testing.T) {
 		t.Errorf("the fifth query is answered with %d, %v", w.Code, w.Header())
 	}
 	w := httptest.NewRecorder()
-	i.ServeWatchers(answers).ServeHTTP(w, httptest.NewRequest(http.MethodGet, report.WatchersPath, nil))
+	i.ServeWatchers(encoder).ServeHTTP(w, httptest.NewRequest(http.MethodGet, report.WatchersPath, nil))
 	if w.Code != http.StatusTooManyRequests {
 		t.Errorf("a query for the watchers is answered with %d", w.Code)
 	}

@@ -10,28 +10,28 @@ import (
 )
 
 // ServeStatus serves GET report.StatusPath.
-func (i *Inspector) ServeStatus(answers *response.Answerer) http.Handler {
-	return serve(answers, func(ctx context.Context) (any, error) { return i.Status(ctx) })
+func (i *Inspector) ServeStatus(encoder *response.Encoder) http.Handler {
+	return serve(encoder, func(ctx context.Context) (any, error) { return i.Status(ctx) })
 }
 
 // ServeWatchers serves GET report.WatchersPath.
-func (i *Inspector) ServeWatchers(answers *response.Answerer) http.Handler {
-	return serve(answers, func(ctx context.Context) (any, error) { return i.Watchers(ctx) })
+func (i *Inspector) ServeWatchers(encoder *response.Encoder) http.Handler {
+	return serve(encoder, func(ctx context.Context) (any, error) { return i.Watchers(ctx) })
 }
 
-func serve(answers *response.Answerer, gather func(context.Context) (any, error)) http.Handler {
+func serve(encoder *response.Encoder, gather func(context.Context) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		value, err := gather(r.Context())
 		if err != nil {
-			answers.Error(w, r, err)
+			encoder.Error(w, r, err)
 			return
 		}
 		data, err := json.Marshal(value)
 		if err != nil {
-			answers.Error(w, r, fmt.Errorf("encoding the response: %w", err))
+			encoder.Error(w, r, fmt.Errorf("encoding the response: %w", err))
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		answers.Bytes(w, r, http.StatusOK, "application/json", append(data, '\n'))
+		encoder.Bytes(w, r, http.StatusOK, "application/json", append(data, '\n'))
 	})
 }

@@ -67,20 +67,20 @@ func Version() version.Info {
 }
 
 // ServeVersion serves GET /version.
-func ServeVersion(answers *response.Answerer) http.Handler {
-	return serveJSON(answers, func(*http.Request) (any, error) { return Version(), nil })
+func ServeVersion(encoder *response.Encoder) http.Handler {
+	return serveJSON(encoder, func(*http.Request) (any, error) { return Version(), nil })
 }
 
 // ServePaths serves GET / with the served paths.
-func ServePaths(answers *response.Answerer, paths []string) http.Handler {
-	return serveJSON(answers, func(*http.Request) (any, error) { return map[string]any{"paths": paths}, nil })
+func ServePaths(encoder *response.Encoder, paths []string) http.Handler {
+	return serveJSON(encoder, func(*http.Request) (any, error) { return map[string]any{"paths": paths}, nil })
 }
 
 // ServeTrace serves GET /debug/garboard/trace: the recorded hops as a JSON list, oldest first. The
 // query parameters resource, namespace, name, uid, step, service and revision, a lower bound, each
 // narrow the list.
-func ServeTrace(answers *response.Answerer, recorder *trace.Recorder) http.Handler {
-	return serveJSON(answers, func(r *http.Request) (any, error) {
+func ServeTrace(encoder *response.Encoder, recorder *trace.Recorder) http.Handler {
+	return serveJSON(encoder, func(r *http.Request) (any, error) {
 		query := r.URL.Query()
 		least, err := strconv.ParseInt(query.Get("revision"), 10, 64)
 		if err != nil && query.Get("revision") != "" {
@@ -98,7 +98,7 @@ func ServeTrace(answers *response.Answerer, recorder *trace.Recorder) http.Handl
 	})
 }
 
-func serveJSON(answers *response.Answerer, content func(*http.Request) (any, error)) http.Handler {
+func serveJSON(encoder *response.Encoder, content func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		value, err := content(r)
 		if err != nil {
@@ -107,9 +107,9 @@ func serveJSON(answers *response.Answerer, content func(*http.Request) (any, err
 		}
 		data, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {
-			answers.Error(w, r, fmt.Errorf("encoding the response: %w", err))
+			encoder.Error(w, r, fmt.Errorf("encoding the response: %w", err))
 			return
 		}
-		answers.Bytes(w, r, http.StatusOK, "application/json", data)
+		encoder.Bytes(w, r, http.StatusOK, "application/json", data)
 	})
 }

@@ -27,7 +27,7 @@ const busyRetry = 10
 type Config struct {
 	// Store is the store of the main etcd cluster.
 	Store   *store.Store
-	Answers *response.Answerer
+	Encoder *response.Encoder
 	Logger  *slog.Logger
 	// Ending is closed when the server shuts down: a snapshot in progress is then cut off.
 	Ending <-chan struct{}
@@ -48,20 +48,20 @@ func New(cfg Config) *Server { return &Server{Config: cfg, place: make(chan stru
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	cluster, err := s.cluster(r.URL.Query().Get(snapshot.Query))
 	if err != nil {
-		s.Answers.Error(w, r, err)
+		s.Encoder.Error(w, r, err)
 		return
 	}
 	select {
 	case s.place <- struct{}{}:
 		defer func() { <-s.place }()
 	default:
-		s.Answers.Error(w, r, apierrors.NewTooManyRequests("another snapshot is being read from this apiserver", busyRetry))
+		s.Encoder.Error(w, r, apierrors.NewTooManyRequests("another snapshot is being read from this apiserver", busyRetry))
 		return
 	}
 	began := time.Now()
 	content, err := cluster.Snapshot(r.Context())
 	if err != nil {
-		s.Answers.Error(w, r, err)
+		s.Encoder.Error(w, r, err)
 		return
 	}
 	sent, err := s.send(w, r, cluster, content)

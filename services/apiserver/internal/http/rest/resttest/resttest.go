@@ -84,9 +84,9 @@ func (w *World) handler(reg *registry.Registry) http.Handler {
 		w.T.Fatal(err)
 	}
 	logger, core := slog.New(slog.DiscardHandler), corev1.SchemeGroupVersion
-	answers := response.New(w.Table, logger)
+	encoder := response.New(w.Table, logger)
 	h, err := rest.New(rest.Config{
-		Table: w.Table, Registry: reg, Answers: answers, Fences: w, Logger: logger,
+		Table: w.Table, Registry: reg, Encoder: encoder, Fences: w, Logger: logger,
 		Parts: map[rest.Part]rest.Serve{
 			{Kind: core.WithKind("Binding")}:                                                           binding.ServeNamed(w.Table, reg),
 			{Subresource: "binding", Kind: core.WithKind("Binding")}:                                   binding.Serve,

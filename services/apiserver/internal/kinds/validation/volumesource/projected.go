@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -41,7 +40,9 @@ func (p *projection) source(s *corev1.VolumeProjection, at *field.Path) {
 		{s.DownwardAPI != nil, func() {
 			for i := range s.DownwardAPI.Items {
 				p.errs = append(p.errs, downward(&s.DownwardAPI.Items[i], at.Child("downwardAPI"))...)
-				p.file(s.DownwardAPI.Items[i].Path, s.DownwardAPI.Items[i].Path)
+				if path := s.DownwardAPI.Items[i].Path; path != "" {
+					p.file(path, path)
+				}
 			}
 		}},
 		{s.ServiceAccountToken != nil, func() { p.token(s.ServiceAccountToken, at.Child("serviceAccountToken")) }},
@@ -60,9 +61,6 @@ func (p *projection) source(s *corev1.VolumeProjection, at *field.Path) {
 
 // file records a file's path, and reports value as an error if the path is taken.
 func (p *projection) file(path, value string) {
-	if path == "" {
-		return
-	}
 	if p.files.Has(path) {
 		p.errs = append(p.errs, field.Invalid(p.at, value, "conflicting duplicate paths"))
 	}
@@ -75,7 +73,9 @@ func (p *projection) keys(name string, list []corev1.KeyToPath, at *field.Path) 
 	}
 	p.errs = append(p.errs, items(list, at.Child("items"))...)
 	for _, item := range list {
-		p.file(item.Path, name)
+		if item.Path != "" {
+			p.file(item.Path, name)
+		}
 	}
 }
 
@@ -122,7 +122,7 @@ func (p *projection) bundle(b *corev1.ClusterTrustBundleProjection, at *field.Pa
 		p.errs = append(p.errs, field.Required(at.Child("path"), ""))
 	}
 	p.errs = append(p.errs, localPath(b.Path, at.Child("path"))...)
-	p.file(b.Path, b.Path)
+	p.file(b.Path, b.Path) // Kubernetes compares bundles without a path too.
 }
 
 func (p *projection) certificate(c *corev1.PodCertificateProjection, at *field.Path) {
@@ -154,7 +154,6 @@ func (p *projection) certificate(c *corev1.PodCertificateProjection, at *field.P
 	if !some {
 		p.errs = append(p.errs, field.Required(at, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"))
 	}
-	p.errs = append(p.errs, apivalidation.ValidateAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
 	p.errs = append(p.errs, signer.ValidateUserAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
 }
 

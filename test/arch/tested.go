@@ -32,7 +32,6 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/kinds/core":                  replayed,
 	"services/apiserver/internal/kinds/podtemplate":           replayed,
 	"services/apiserver/internal/kinds/validation/podspec":    replayed,
-	"services/apiserver/internal/kinds/validation/scheduling": replayed,
 	"services/apiserver/internal/kinds/conformance":           isTestSupport,
 	"services/apiserver/internal/kinds/kindsdoc":              isGenerator,
 	"services/apiserver/internal/registry/registrytest":       isTestSupport,

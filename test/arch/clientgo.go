@@ -28,6 +28,8 @@ var clientGoRooms = map[string][]string{
 	"libs/service":                       {"rest"},
 	"services/nodeagent":                 {"rest"},
 	"services/nodeagent/internal/join":   {"rest"},
+	// Policies name their fields by JSON paths in the form of this package.
+	"services/apiserver/internal/kinds/admissionregistration": {"util/jsonpath"},
 	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},

@@ -18,17 +18,18 @@ func newRule() admissionregistrationv1.RuleWithOperations {
 	}
 }
 
+func newMutatingPolicy() *admissionregistrationv1.MutatingAdmissionPolicy {
+	p := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: meta(), Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+		MatchConstraints:   onPods(),
+		Mutations:          []admissionregistrationv1.Mutation{{PatchType: "JSONPatch", JSONPatch: &admissionregistrationv1.JSONPatch{Expression: `[JSONPatch{op: "test", path: "/a"}]`}}},
+		ReinvocationPolicy: "Never",
+	}}
+	defaultMutatingPolicy(p)
+	return p
+}
+
 func TestMutatingPolicies(t *testing.T) {
 	type policy = *admissionregistrationv1.MutatingAdmissionPolicy
-	newPolicy := func() policy {
-		p := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: meta(), Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
-			MatchConstraints:   &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: newRule()}}},
-			Mutations:          []admissionregistrationv1.Mutation{{PatchType: "JSONPatch", JSONPatch: &admissionregistrationv1.JSONPatch{Expression: "[]"}}},
-			ReinvocationPolicy: "Never",
-		}}
-		defaultMutatingPolicy(p)
-		return p
-	}
 	for name, tc := range map[string]struct {
 		change func(policy)
 		want   []string
@@ -52,10 +53,10 @@ func TestMutatingPolicies(t *testing.T) {
 		}, want: []string{"spec.mutations[0].applyConfiguration.expression: Required value"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPolicy()
+			p := newMutatingPolicy()
 			tc.change(p)
 			errortest.Exactly(t, validateMutatingPolicy(p), tc.want...)
-			errortest.Exactly(t, validateMutatingPolicyUpdate(p, newPolicy()), tc.want...)
+			errortest.Exactly(t, validateMutatingPolicyUpdate(p, newMutatingPolicy()), tc.want...)
 		})
 	}
 }

@@ -22,7 +22,10 @@ func TestBindings(t *testing.T) {
 		"a bad policy": {admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "A"}, []string{`spec.policyName: Invalid value: "A": ` + badSubdomain}},
 		"no parameter": {admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", ParamRef: ref(admissionregistrationv1.ParamRef{})}, []string{"spec.paramRef: Required value: one of name or selector must be specified", "spec.paramRef.parameterNotFoundAction: Required value"}},
 		"both":         {admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", ParamRef: ref(admissionregistrationv1.ParamRef{Name: "a/b", Selector: selector, ParameterNotFoundAction: &odd})}, []string{`spec.paramRef.name: Invalid value: "a/b": may not contain '/'`, "spec.paramRef.name: Forbidden: name and selector are mutually exclusive", "spec.paramRef.selector: Forbidden: name and selector are mutually exclusive", `spec.paramRef.parameterNotFoundAction: Unsupported value: "Odd": supported values: "Deny", "Allow"`}},
-		"resources":    {admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", MatchResources: &admissionregistrationv1.MatchResources{}}, []string{"spec.matchResources.matchPolicy: Required value", "spec.matchResources.namespaceSelector: Required value", "spec.matchResources.objectSelector: Required value"}},
+		"a selector": {admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", ParamRef: ref(admissionregistrationv1.ParamRef{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "_"}}, ParameterNotFoundAction: new(admissionregistrationv1.AllowAction),
+		})}, []string{`spec.paramRef.selector.matchLabels: Invalid value: "_": ` + badValue}},
+		"resources": {admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", MatchResources: &admissionregistrationv1.MatchResources{}}, []string{"spec.matchResources.matchPolicy: Required value", "spec.matchResources.namespaceSelector: Required value", "spec.matchResources.objectSelector: Required value"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta(), Spec: tc.spec}

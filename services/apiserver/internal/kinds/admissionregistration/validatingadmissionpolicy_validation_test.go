@@ -10,16 +10,21 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
 
+// onPods returns constraints that match the creation of pods.
+func onPods() *admissionregistrationv1.MatchResources {
+	return &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: newRule()}}}
+}
+
+func newPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+	p := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta(), Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: onPods(), Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
+	}}
+	defaultValidatingPolicy(p)
+	return p
+}
+
 func TestPolicies(t *testing.T) {
 	type validating = *admissionregistrationv1.ValidatingAdmissionPolicy
-	match := &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: newRule()}}}
-	newPolicy := func() validating {
-		p := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta(), Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: match.DeepCopy(), Validations: []admissionregistrationv1.Validation{{Expression: "true"}},
-		}}
-		defaultValidatingPolicy(p)
-		return p
-	}
 	kind := func(apiVersion, kind string) func(validating) {
 		return func(p validating) {
 			p.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: apiVersion, Kind: kind}
@@ -38,6 +43,9 @@ func TestPolicies(t *testing.T) {
 		"no kind":           {change: kind("", ""), want: []string{"spec.paramKind.apiVersion: Required value", "spec.paramKind.kind: Required value"}},
 		"a bad kind":        {change: kind("A/1", "1"), want: []string{`spec.paramKind.apiVersion: Invalid value: "A": ` + badSubdomain, `spec.paramKind.apiVersion: Invalid value: "1": ` + badVersion, `spec.paramKind.kind: Invalid value: "1": may have mixed case, but should otherwise match: ` + badVersion}},
 		"a long version":    {change: kind("a/b/c", "T"), want: []string{`spec.paramKind.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c`}},
+		"a long kind": {change: kind("v1", strings.Repeat("A", 63)+"_"), want: []string{
+			`spec.paramKind.kind: Invalid value: "` + strings.Repeat("A", 63) + `_": may have mixed case, but should otherwise match: must be no more than 63 characters,` + badVersion,
+		}},
 		"no version":        {change: kind("a/", "T"), want: []string{`spec.paramKind.apiVersion: Invalid value: "a/": version must be specified`}},
 		"no constraints":    {change: func(p validating) { p.Spec.MatchConstraints = nil }, want: []string{"spec.matchConstraints: Required value"}},
 		"empty constraints": {change: func(p validating) { p.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{} }, want: []string{"spec.matchConstraints.matchPolicy: Required value", "spec.matchConstraints.namespaceSelector: Required value", "spec.matchConstraints.objectSelector: Required value", "spec.matchConstraints.resourceRules: Required value"}},
@@ -70,11 +78,33 @@ func TestPolicies(t *testing.T) {
 	stored := newPolicy()
 	stored.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{}}
 	errortest.Exactly(t, validateValidatingPolicyUpdate(stored.DeepCopy(), stored))
-	checked := newPolicy()
-	checked.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: []admissionregistrationv1.ExpressionWarning{
-		{}, {Warning: "w", FieldRef: " spec.validations[0].expression "}, {Warning: "w", FieldRef: "spec.["},
+}
+
+// TestPolicyStatus checks what a controller writes: the paths of fields, and conditions.
+func TestPolicyStatus(t *testing.T) {
+	p := newPolicy()
+	p.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: []admissionregistrationv1.ExpressionWarning{
+		{}, {Warning: "w", FieldRef: " spec.validations[0].expression "}, {Warning: "w", FieldRef: "spec.validations[0"},
 	}}
-	errortest.Exactly(t, validateValidatingPolicyStatus(checked, checked),
+	p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.Now()}, {}}
+	errortest.Exactly(t, validateValidatingPolicyStatus(p, p),
 		"status.typeChecking.expressionWarnings[0].warning: Required value", "status.typeChecking.expressionWarnings[0].fieldRef: Required value",
-		`status.typeChecking.expressionWarnings[2].fieldRef: Invalid value: "spec.[": invalid JSONPath: unterminated array`)
+		`status.typeChecking.expressionWarnings[2].fieldRef: Invalid value: "spec.validations[0": invalid JSONPath: unterminated array`,
+		"status.conditions[1].type: Required value: is required", "status.conditions[1].status: Required value",
+		"status.conditions[1].lastTransitionTime: Required value", "status.conditions[1].reason: Required value",
+	)
+	p.Status = admissionregistrationv1.ValidatingAdmissionPolicyStatus{}
+	errortest.Exactly(t, validateValidatingPolicyStatus(p, p))
+}
+
+// TestReservedNames checks that no variable has a name that CEL reserves.
+func TestReservedNames(t *testing.T) {
+	for _, name := range []string{
+		"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+		"namespace", "return", "var", "void", "while",
+	} {
+		p := newPolicy()
+		p.Spec.Variables = []admissionregistrationv1.Variable{{Name: name, Expression: "1"}}
+		errortest.Exactly(t, validateValidatingPolicy(p), `spec.variables[0].name: Invalid value: "`+name+`": must be a valid CEL identifier`)
+	}
 }

@@ -15,6 +15,7 @@ var genericRooms = []string{
 	"services/apiserver/internal/registry/listing",
 	"services/apiserver/internal/registry/managedfields",
 	"services/apiserver/internal/registry/ownerreferences",
+	"services/apiserver/internal/registry/selection",
 	"services/apiserver/internal/storage/feed",
 	"services/apiserver/internal/storage/store",
 	"services/apiserver/internal/fabric/publish",

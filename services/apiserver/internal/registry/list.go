@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/selection"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -125,7 +126,7 @@ func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListO
 	if err := listing.Validate(opts, false); err != nil {
 		return nil, err
 	}
-	selected, err := r.selection(namespace, opts)
+	selected, err := selection.Parse(r.strategy, namespace, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListO
 	return listing, nil
 }
 
-func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListOptions, selected selection) (*Listing, error) {
+func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListOptions, selected selection.Selection) (*Listing, error) {
 	limit := max(opts.Limit, 0)
 	if opts.Continue != "" {
 		from, revision, err := r.store.ContinueFrom(r.stored, namespace, opts.Continue)
@@ -153,9 +154,9 @@ func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListO
 		if strings.Trim(opts.ResourceVersion, "0") != "" {
 			return nil, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 		}
-		past := store.ListOptions{Namespace: namespace, Limit: limit, Continue: opts.Continue, Keep: selected.keep()}
+		past := store.ListOptions{Namespace: namespace, Limit: limit, Continue: opts.Continue, Keep: selected.Keep()}
 		if revision > 0 {
-			if reading, ok := r.feed().ReadAt(selected.view, revision); ok {
+			if reading, ok := r.feed().ReadAt(selected.View(), revision); ok {
 				return r.page(selected, reading, namespace, from, limit)
 			}
 			return r.readPast(ctx, past)
@@ -166,7 +167,7 @@ func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListO
 	if invalid != nil {
 		return nil, listing.InvalidVersion(invalid)
 	}
-	past := store.ListOptions{Namespace: namespace, Limit: limit, Revision: revision, Keep: selected.keep()}
+	past := store.ListOptions{Namespace: namespace, Limit: limit, Revision: revision, Keep: selected.Keep()}
 	switch {
 	case opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact,
 		opts.ResourceVersionMatch == "" && limit > 0 && revision > 0:
@@ -176,7 +177,7 @@ func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListO
 	case revision == 0:
 		limit = 0
 	}
-	reading, err := r.feed().Read(ctx, selected.view, revision)
+	reading, err := r.feed().Read(ctx, selected.View(), revision)
 	if err != nil {
 		return nil, err
 	}
@@ -201,12 +202,12 @@ func (r *Resource) readPast(ctx context.Context, opts store.ListOptions) (*Listi
 
 // readNow reads the current state of etcd, beginning with a key: from the feed once it has heard of
 // etcd's current revision, or from etcd if the feed does not in time.
-func (r *Resource) readNow(ctx context.Context, selected selection, from string, opts store.ListOptions) (*Listing, error) {
+func (r *Resource) readNow(ctx context.Context, selected selection.Selection, from string, opts store.ListOptions) (*Listing, error) {
 	now, err := r.store.Revision(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reading, err := r.feed().Read(ctx, selected.view, now)
+	reading, err := r.feed().Read(ctx, selected.View(), now)
 	if err == nil {
 		r.feed().CountConsistentRead(true, false)
 		return r.page(selected, reading, opts.Namespace, from, opts.Limit)
@@ -222,19 +223,19 @@ func (r *Resource) readNow(ctx context.Context, selected selection, from string,
 
 // page returns the selected items of a reading, beginning with a key: at most limit of them, unless
 // limit is 0.
-func (r *Resource) page(selected selection, reading feed.Reading, namespace, from string, limit int64) (*Listing, error) {
+func (r *Resource) page(selected selection.Selection, reading feed.Reading, namespace, from string, limit int64) (*Listing, error) {
 	items := reading.Items
 	if from != "" {
 		first, _ := slices.BinarySearchFunc(items, from, func(i feed.Item, from string) int { return strings.Compare(i.Key, from) })
 		items = items[first:]
 	}
 	listing := &Listing{Revision: reading.Revision, History: reading.History, Unreadable: reading.Unreadable}
-	if selected.all() && (limit == 0 || int64(len(items)) <= limit) {
+	if selected.All() && (limit == 0 || int64(len(items)) <= limit) {
 		listing.Items = items
 		return listing, nil
 	}
 	for n, item := range items {
-		if !selected.matches(item.Object) {
+		if !selected.Matches(item.Object) {
 			continue
 		}
 		listing.Items = append(listing.Items, item)
@@ -247,7 +248,7 @@ func (r *Resource) page(selected selection, reading feed.Reading, namespace, fro
 			return nil, apierrors.NewInternalError(err)
 		}
 		listing.Continue = token
-		if selected.all() {
+		if selected.All() {
 			listing.Remaining = &rest
 		}
 		return listing, nil

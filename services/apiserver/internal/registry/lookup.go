@@ -3,10 +3,9 @@ package registry
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/selection"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -34,11 +33,7 @@ func (l lookup) List(ctx context.Context, kind *scheme.Kind, namespace string) (
 
 func (l lookup) LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
 	r := l.registry.Resource(kind)
-	everything, err := r.selection(namespace, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	listing, err := r.readNow(ctx, everything, "", store.ListOptions{Namespace: namespace})
+	listing, err := r.readNow(ctx, selection.Everything(namespace), "", store.ListOptions{Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}

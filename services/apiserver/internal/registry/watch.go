@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/selection"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
@@ -59,7 +60,7 @@ func (e Event) Object() runtime.Object {
 // Watch is an open watch. Stop must be called.
 type Watch struct {
 	resource  *Resource
-	selected  selection
+	selected  selection.Selection
 	bookmarks bool
 
 	initial []feed.Item // to be sent as ADDED
@@ -83,7 +84,7 @@ func (r *Resource) Watch(ctx context.Context, namespace string, opts metav1.List
 	if err := listing.Validate(opts, true); err != nil {
 		return nil, err
 	}
-	selected, err := r.selection(namespace, opts)
+	selected, err := selection.Parse(r.strategy, namespace, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) e
 	wanted := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	refused := opts.SendInitialEvents != nil && !*opts.SendInitialEvents
 	if !wanted && from > 0 {
-		watcher, err := w.resource.feed().Watch(ctx, w.selected.view, from)
+		watcher, err := w.resource.feed().Watch(ctx, w.selected.View(), from)
 		w.watcher, w.at = watcher, from
 		return err
 	}
@@ -133,7 +134,7 @@ func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) e
 			return err
 		}
 	}
-	reading, watcher, err := w.resource.feed().ReadAndWatch(ctx, w.selected.view, minimum)
+	reading, watcher, err := w.resource.feed().ReadAndWatch(ctx, w.selected.View(), minimum)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (w *Watch) Run(ctx context.Context, drained <-chan struct{}, sink Sink) err
 // begin sends the initial events.
 func (w *Watch) begin(ctx context.Context, sink Sink) error {
 	for _, item := range w.initial {
-		if !w.selected.matches(item.Object) {
+		if !w.selected.Matches(item.Object) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -265,8 +266,8 @@ func (w *Watch) event(change *feed.Event) (Event, bool) {
 	if previous == nil && change.Deleted {
 		previous = change.Object
 	}
-	before := w.inView(previous) && w.selected.matches(previous)
-	after := !change.Deleted && w.inView(change.Object) && w.selected.matches(change.Object)
+	before := w.inView(previous) && w.selected.Matches(previous)
+	after := !change.Deleted && w.inView(change.Object) && w.selected.Matches(change.Object)
 	switch {
 	case before && after:
 		return w.eventOf(watch.Modified, change.Object, change.Encodings), true
@@ -289,7 +290,7 @@ func (w *Watch) inView(obj scheme.Object) bool {
 	if obj == nil {
 		return false
 	}
-	view := w.selected.view
+	view := w.selected.View()
 	return (view.Namespace == "" || obj.GetNamespace() == view.Namespace) &&
 		(view.Scope == "" || w.resource.stored.ScopeOf(obj) == view.Scope)
 }

@@ -1,4 +1,4 @@
-package registry
+package selection
 
 import (
 	"testing"
@@ -21,28 +21,29 @@ func FuzzSelection(f *testing.F) {
 		}
 	}
 	kind := scheme.For[*corev1.Pod](scheme.New())
-	r := &Resource{kind: kind, stored: kind, strategy: builtin.All(builtin.Config{})[kind.GroupVersionKind]}
+	of := builtin.All(builtin.Config{})[kind.GroupVersionKind]
+	of.Kind = kind
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "default", Labels: map[string]string{"a": "b", "d": "1"}},
 		Spec:       corev1.PodSpec{NodeName: "n"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	f.Fuzz(func(t *testing.T, labels, selector string) {
-		s, err := r.selection("default", metav1.ListOptions{LabelSelector: labels, FieldSelector: selector})
+		s, err := Parse(of, "default", metav1.ListOptions{LabelSelector: labels, FieldSelector: selector})
 		if err != nil {
 			if !apierrors.IsBadRequest(err) {
 				t.Errorf("%q, %q: %v", labels, selector, err)
 			}
 			return
 		}
-		again, err := r.selection("default", metav1.ListOptions{LabelSelector: s.labels.String(), FieldSelector: s.fields.String()})
+		again, err := Parse(of, "default", metav1.ListOptions{LabelSelector: s.labels.String(), FieldSelector: s.fields.String()})
 		if err != nil {
 			t.Fatalf("%q, %q is read as %q, %q, which cannot be read: %v", labels, selector, s.labels, s.fields, err)
 		}
-		if s.matches(pod) != again.matches(pod) {
+		if s.Matches(pod) != again.Matches(pod) {
 			t.Errorf("%q, %q selects otherwise than %q, %q", labels, selector, s.labels, s.fields)
 		}
 		// A narrower view must contain everything that is selected.
-		if s.matches(pod) && (s.view.Name != "" && s.view.Name != pod.Name || s.view.Scope != "" && s.view.Scope != kind.ScopeOf(pod)) {
+		if s.Matches(pod) && (s.view.Name != "" && s.view.Name != pod.Name || s.view.Scope != "" && s.view.Scope != kind.ScopeOf(pod)) {
 			t.Errorf("%q, %q selects %s, which is not in its view %+v", labels, selector, pod.Name, s.view)
 		}
 		if s.fields.Matches(fields.Set{}) && s.fields.Empty() != again.fields.Empty() {

@@ -27,7 +27,6 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/fabric/link":              isDoor,
 	"services/apiserver/internal/http/access":              isDoor,
 	"services/apiserver/internal/admission/admissiontest":  isTestSupport,
-	"services/apiserver/internal/kinds":                    "tests of kinds/builtin apply every definition",
 	"services/apiserver/internal/kinds/core":               replayed,
 	"services/apiserver/internal/kinds/podtemplate":        replayed,
 	"services/apiserver/internal/kinds/validation/podspec": replayed,

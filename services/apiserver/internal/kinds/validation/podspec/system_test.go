@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/podtemplate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
 
 func first(p *corev1.Pod) *corev1.Container { return &p.Spec.Containers[0] }
@@ -36,6 +38,24 @@ func checkPods(t *testing.T, cases []refusal) {
 			checkErrors(t, Validate(p).ToAggregate(), tc.want)
 		})
 	}
+}
+
+// checkExactly checks that each changed pod has exactly these errors, in any order.
+func checkExactly(t *testing.T, cases []refusal) {
+	t.Helper()
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			p := valid()
+			tc.change(p)
+			podtemplate.DefaultPod(p)
+			errortest.Exactly(t, sorted(Validate(p)), slices.Sorted(slices.Values(tc.want))...)
+		})
+	}
+}
+
+func sorted(errs field.ErrorList) field.ErrorList {
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
 }
 
 func TestSystem(t *testing.T) {

@@ -85,7 +85,7 @@ func up(t *testing.T, cfg Config, do func(started)) {
 		}
 		return nil
 	})
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(cfg.DataDir, KubeconfigName))
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(cfg.DataDir, kubeconfigName))
 	if err != nil {
 		t.Fatal(err)
 	}

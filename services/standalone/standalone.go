@@ -31,8 +31,8 @@ const tracedHops = 100_000
 // may take the Leases over at once, however it ended.
 const identity = "garboard"
 
-// KubeconfigName is the name of the administrator's kubeconfig in the data folder.
-const KubeconfigName = "admin.kubeconfig"
+// kubeconfigName is the name of the administrator's kubeconfig in the data folder.
+const kubeconfigName = "admin.kubeconfig"
 
 // Plane is the whole plane in one process.
 type Plane struct{ cfg Config }
@@ -254,7 +254,7 @@ func (p *Plane) chooseRuntime(ctx context.Context) (string, error) {
 // sayUp writes the administrator's kubeconfig and tells the user what to type next.
 func (p *Plane) sayUp(door *door, runtime string, took time.Duration) {
 	server := "https://" + door.server
-	path := filepath.Join(p.cfg.DataDir, KubeconfigName)
+	path := filepath.Join(p.cfg.DataDir, kubeconfigName)
 	if err := p.writeKubeconfig(path, server); err != nil {
 		p.cfg.Logger.Error("writing the kubeconfig failed", "err", err)
 		return

@@ -152,18 +152,18 @@ func (a *adoption[O]) ask(ctx context.Context) error {
 }
 
 // Index returns the index function that finds objects by their controller's UID. Objects without a
-// controller are indexed under Orphans of their namespace.
+// controller are indexed under orphansOf(namespace).
 func Index[T scheme.Object]() informer.IndexFunc[T] {
 	return func(obj T) ([]string, error) {
 		if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
 			return []string{string(ref.UID)}, nil
 		}
-		return []string{Orphans(obj.GetNamespace())}, nil
+		return []string{orphansOf(obj.GetNamespace())}, nil
 	}
 }
 
-// Orphans is the index value of the objects in a namespace that have no controller.
-func Orphans(namespace string) string { return "orphans in " + namespace }
+// orphansOf is the index value of the objects in a namespace that have no controller.
+func orphansOf(namespace string) string { return "orphans in " + namespace }
 
 // Candidates returns the objects that an owner controls and the ones that it could adopt.
 func Candidates[T scheme.Object](indexer informer.Indexer[T], index string, owner scheme.Object) ([]T, error) {
@@ -171,7 +171,7 @@ func Candidates[T scheme.Object](indexer informer.Indexer[T], index string, owne
 	if err != nil {
 		return nil, fmt.Errorf("finding what %s/%s controls: %w", owner.GetNamespace(), owner.GetName(), err)
 	}
-	orphans, err := indexer.ByIndex(index, Orphans(owner.GetNamespace()))
+	orphans, err := indexer.ByIndex(index, orphansOf(owner.GetNamespace()))
 	if err != nil {
 		return nil, fmt.Errorf("finding what %s/%s could adopt: %w", owner.GetNamespace(), owner.GetName(), err)
 	}

@@ -63,11 +63,11 @@ func (s *Store) List() []*corev1.Pod {
 	for _, pod := range s.pods {
 		list = append(list, pod)
 	}
-	slices.SortFunc(list, Older)
+	slices.SortFunc(list, older)
 	return list
 }
 
-// Older orders pods by creation time, then by UID.
-func Older(a, b *corev1.Pod) int {
+// older orders pods by creation time, then by UID.
+func older(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }

@@ -120,7 +120,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type Request struct {
 	// Pod is the pod's UID.
 	Pod types.UID
-	// Image is the image as written in the container; an empty Policy means DefaultPolicy(Image).
+	// Image is the image as written in the container; an empty Policy means Kubernetes' default for Image.
 	Image  string
 	Policy corev1.PullPolicy
 	// Sandbox is the config of the pod's sandbox, passed to the runtime.
@@ -136,7 +136,7 @@ type Event func(eventType, reason, message string)
 // image first if the policy requires it. It waits for a slot and for the pull. A failure is an
 // *Error, or ctx's error if ctx ended first.
 func (i *Images) Ensure(ctx context.Context, request Request, event Event) (string, error) {
-	image, err := DefaultTag(request.Image)
+	image, err := defaultTag(request.Image)
 	if err != nil {
 		message := fmt.Sprintf("Failed to apply default image tag %q: %v", request.Image, err)
 		event(corev1.EventTypeWarning, eventInspectFailed, message)
@@ -153,7 +153,7 @@ func (i *Images) Ensure(ctx context.Context, request Request, event Event) (stri
 	}
 	policy := request.Policy
 	if policy == "" {
-		policy = DefaultPolicy(request.Image)
+		policy = defaultPolicy(request.Image)
 	}
 	switch {
 	case present.ID != "" && policy != corev1.PullAlways:

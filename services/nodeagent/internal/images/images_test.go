@@ -302,7 +302,7 @@ func TestReferences(t *testing.T) {
 		if err != nil || full != test.full {
 			t.Errorf("Normalize(%q) = %q, %v; want %q", test.image, full, err, test.full)
 		}
-		tagged, err := DefaultTag(test.image)
+		tagged, err := defaultTag(test.image)
 		if err != nil || tagged != test.tagged {
 			t.Errorf("DefaultTag(%q) = %q, %v; want %q", test.image, tagged, err, test.tagged)
 		}
@@ -310,7 +310,7 @@ func TestReferences(t *testing.T) {
 		if err != nil || name != test.repository {
 			t.Errorf("repository(%q) = %q, %v; want %q", test.image, name, err, test.repository)
 		}
-		if policy := DefaultPolicy(test.image); policy != test.policy {
+		if policy := defaultPolicy(test.image); policy != test.policy {
 			t.Errorf("DefaultPolicy(%q) = %s, want %s", test.image, policy, test.policy)
 		}
 	}

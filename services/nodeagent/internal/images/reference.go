@@ -19,9 +19,9 @@ func Normalize(image string) (string, error) {
 	return reference.TagNameOnly(named).String(), nil
 }
 
-// DefaultTag adds ":latest" to a name that has neither tag nor digest and leaves the rest as
+// defaultTag adds ":latest" to a name that has neither tag nor digest and leaves the rest as
 // written, as Kubernetes does before it calls the runtime.
-func DefaultTag(image string) (string, error) {
+func defaultTag(image string) (string, error) {
 	named, err := parse(image)
 	if err != nil {
 		return "", err
@@ -32,9 +32,9 @@ func DefaultTag(image string) (string, error) {
 	return image, nil
 }
 
-// DefaultPolicy returns the pull policy of a container that specifies none: Always for the tag
+// defaultPolicy returns the pull policy of a container that specifies none: Always for the tag
 // latest, written or implied, else IfNotPresent (core/v1, Container.imagePullPolicy).
-func DefaultPolicy(image string) corev1.PullPolicy {
+func defaultPolicy(image string) corev1.PullPolicy {
 	named, err := parse(image)
 	if err != nil {
 		return corev1.PullIfNotPresent

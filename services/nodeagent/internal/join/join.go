@@ -83,7 +83,7 @@ type Joiner struct {
 // New returns a joiner, which does nothing until Join.
 func New(cfg Config) *Joiner {
 	j := &Joiner{
-		cfg: cfg, path: filepath.Join(cfg.Dir, CurrentFile), chance: rand.Float64, wake: make(chan struct{}, 1), problem: errBegins,
+		cfg: cfg, path: filepath.Join(cfg.Dir, currentFile), chance: rand.Float64, wake: make(chan struct{}, 1), problem: errBegins,
 		open: func(config *rest.Config) (client.Interface, error) { return client.New(config, scheme.New()) },
 	}
 	j.client = &swap{refused: j.wasRefused, taken: j.wasTaken}

@@ -262,7 +262,7 @@ func (p *plane) signAll() {
 
 func (p *plane) current() *pair {
 	p.t.Helper()
-	found, err := load(filepath.Join(p.dir, CurrentFile))
+	found, err := load(filepath.Join(p.dir, currentFile))
 	if err != nil || found == nil {
 		p.t.Fatalf("the certificate is %v (%v)", found, err)
 	}
@@ -577,7 +577,7 @@ func TestTheFolderIsLost(t *testing.T) {
 		p.joined(p.joiner("n1"))
 		for name, spoil := range map[string]func() error{
 			"the directory": func() error { return os.RemoveAll(p.dir) },
-			"the file":      func() error { return os.WriteFile(filepath.Join(p.dir, CurrentFile), []byte("x"), 0o600) },
+			"the file":      func() error { return os.WriteFile(filepath.Join(p.dir, currentFile), []byte("x"), 0o600) },
 		} {
 			if err := spoil(); err != nil {
 				t.Fatal(err)
@@ -598,7 +598,7 @@ func TestAnotherNodesCertificate(t *testing.T) {
 		p.joined(p.joiner("n1"))
 		calls, _ := p.calls()
 		_, _, err := p.joiner("n2").Join(t.Context())
-		for _, want := range []string{`node "n2"`, `"system:node:n1"`, "--node-name", filepath.Join(p.dir, CurrentFile)} {
+		for _, want := range []string{`node "n2"`, `"system:node:n1"`, "--node-name", filepath.Join(p.dir, currentFile)} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)
 			}
@@ -617,7 +617,7 @@ func TestASignerThatDoesSomethingElse(t *testing.T) {
 		p.join(j)
 		time.Sleep(time.Minute)
 		expect(t, j, `is not the requested one: the certificate of another node: it is for "system:node:n2", and this node is "n1"`)
-		if _, err := os.Stat(filepath.Join(p.dir, CurrentFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(p.dir, currentFile)); err == nil {
 			t.Error("the certificate was stored")
 		}
 	})

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// CurrentFile holds the current certificate and its key, in one file.
-	CurrentFile = "nodeagent-client-current.pem"
+	// currentFile holds the current certificate and its key, in one file.
+	currentFile = "nodeagent-client-current.pem"
 	// pendingFile holds the key of the requested certificate, so that a restarted agent continues
 	// with its request.
 	pendingFile = "nodeagent-client.key.tmp"

@@ -20,8 +20,8 @@ const (
 	DefaultMaxSize = 10 << 20
 	// DefaultMaxFiles is the number of log files of a container, including the current one.
 	DefaultMaxFiles = 5
-	// Period is the interval between checks of the logs.
-	Period = 10 * time.Second
+	// period is the interval between checks of the logs.
+	period = 10 * time.Second
 )
 
 // stamp is the time format of the suffix of a rotated log; suffixes sort by time.
@@ -57,7 +57,7 @@ func New(cfg Config) *Rotator {
 // Run rotates logs until ctx ends. If a rotation fails, it logs that and retries in the next
 // period.
 func (r *Rotator) Run(ctx context.Context) error {
-	tick := time.NewTicker(Period)
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		select {

@@ -45,10 +45,10 @@ func TestRotate(t *testing.T) {
 		go func() { done <- r.Run(ctx) }()
 		for i := range 5 {
 			write(t, path, strings.Repeat(string(rune('0'+i)), 11))
-			time.Sleep(Period + time.Second)
+			time.Sleep(period + time.Second)
 		}
 		write(t, path, "short")
-		time.Sleep(Period)
+		time.Sleep(period)
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -19,8 +19,8 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// Freshness is the maximum age of a reused answer (the kubelet's TTL caches keep up to a minute).
-const Freshness = 5 * time.Second
+// freshness is the maximum age of a reused answer (the kubelet's TTL caches keep up to a minute).
+const freshness = 5 * time.Second
 
 // Reader reads referenced objects. Any goroutine may use it. Objects that it returns are shared: do
 // not modify them.
@@ -111,7 +111,7 @@ func cached[V any](ctx context.Context, r *Reader, what key, read func(context.C
 	began := time.Now()
 	r.mu.Lock()
 	a, known := r.answers[what]
-	if known = known && began.Sub(a.read) < Freshness; known {
+	if known = known && began.Sub(a.read) < freshness; known {
 		r.kept.keep(what, a, pod)
 	}
 	last, held := r.kept.of(what, pod)
@@ -138,7 +138,7 @@ func cached[V any](ctx context.Context, r *Reader, what key, read func(context.C
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, old := range r.answers {
-		if a.read.Sub(old.read) >= Freshness {
+		if a.read.Sub(old.read) >= freshness {
 			delete(r.answers, k)
 		}
 	}

@@ -46,7 +46,7 @@ func (l *Lifecycle) Collect(ctx context.Context, state *podstate.Pod, gone bool)
 		}
 	}
 	if gone && len(faults) == 0 {
-		dir := PodLogDir(l.cfg.LogDir, state.Namespace, state.Name, state.UID)
+		dir := podLogDir(l.cfg.LogDir, state.Namespace, state.Name, state.UID)
 		if err := os.RemoveAll(dir); err != nil {
 			faults = append(faults, fmt.Errorf("removing the logs of pod %s: %w", state.UID, err))
 		}

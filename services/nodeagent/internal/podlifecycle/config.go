@@ -398,10 +398,10 @@ func portMappings(pod *corev1.Pod, c *corev1.Container) []runtime.PortMapping {
 
 // podLogDir returns the directory of a pod's logs: <namespace>_<name>_<uid>, as in Kubernetes.
 func (l *Lifecycle) podLogDir(pod *corev1.Pod) string {
-	return PodLogDir(l.cfg.LogDir, pod.Namespace, pod.Name, string(pod.UID))
+	return podLogDir(l.cfg.LogDir, pod.Namespace, pod.Name, string(pod.UID))
 }
 
-// PodLogDir returns the directory of a pod's logs below dir, the directory of all logs.
-func PodLogDir(dir, namespace, name, uid string) string {
+// podLogDir returns the directory of a pod's logs below dir, the directory of all logs.
+func podLogDir(dir, namespace, name, uid string) string {
 	return filepath.Join(dir, "pods", namespace+"_"+name+"_"+uid)
 }

@@ -291,7 +291,7 @@ func TestCollectRemovesLogs(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			pod := podOf(corev1.RestartPolicyAlways, "a")
 			w.have(pod, "box a=Exited a=Exited a=Exited")
-			dir := filepath.Join(PodLogDir(w.cfg.LogDir, "default", "web", "u"), "a")
+			dir := filepath.Join(podLogDir(w.cfg.LogDir, "default", "web", "u"), "a")
 			outside := filepath.Join(w.cfg.LogDir+"-other", "0.log")
 			paths := []string{filepath.Join(dir, "0.log"), filepath.Join(dir, "1.log"), outside}
 			if gone {

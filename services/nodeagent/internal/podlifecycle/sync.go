@@ -20,8 +20,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 )
 
-// ConditionSupported is False on a pod whose spec requests what the node agent cannot do.
-const ConditionSupported corev1.PodConditionType = "garboard.io/SpecSupported"
+// conditionSupported is False on a pod whose spec requests what the node agent cannot do.
+const conditionSupported corev1.PodConditionType = "garboard.io/SpecSupported"
 
 const reasonUnsupported = "UnsupportedField"
 
@@ -85,7 +85,7 @@ func (l *Lifecycle) refuse(ctx context.Context, kind podworkers.Kind, pod *corev
 	}
 	in, s := l.generate(ctx, pod, state, false)
 	status.SetCondition(in, s, corev1.PodCondition{
-		Type: ConditionSupported, Status: corev1.ConditionFalse, Reason: reasonUnsupported, Message: message,
+		Type: conditionSupported, Status: corev1.ConditionFalse, Reason: reasonUnsupported, Message: message,
 	})
 	l.cfg.Status.Set(pod, s)
 }

@@ -52,7 +52,7 @@ func once(ctx context.Context, exec Execer, dial Dial, t target, probe *corev1.P
 	case probe.HTTPGet != nil:
 		return httpOnce(ctx, dial, t, probe.HTTPGet, timeout)
 	case probe.TCPSocket != nil:
-		port, err := Port(t.container, probe.TCPSocket.Port)
+		port, err := portOf(t.container, probe.TCPSocket.Port)
 		if err != nil {
 			return false, "", err
 		}
@@ -128,7 +128,7 @@ func Client(dial Dial) *http.Client {
 
 // Request returns the request of an httpGet probe or hook; ip is the pod's.
 func Request(ctx context.Context, container *corev1.Container, action *corev1.HTTPGetAction, ip string) (*http.Request, error) {
-	port, err := Port(container, action.Port)
+	port, err := portOf(container, action.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -209,8 +209,8 @@ func grpcOnce(ctx context.Context, dial Dial, address string, service *string, t
 	return false, fmt.Sprintf("error: health rpc probe failed: %v", err), nil
 }
 
-// Port returns the number of a port given by number or by name.
-func Port(container *corev1.Container, port intstr.IntOrString) (int, error) {
+// portOf returns the number of a port given by number or by name.
+func portOf(container *corev1.Container, port intstr.IntOrString) (int, error) {
 	number := port.IntValue()
 	if port.Type == intstr.String {
 		for _, p := range container.Ports {

@@ -21,10 +21,10 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Name is the runtime's name, and Version its version.
+// The name and the version that the runtime reports.
 const (
-	Name    = "simulated"
-	Version = "0.1.0"
+	runtimeName    = "simulated"
+	runtimeVersion = "0.1.0"
 )
 
 // maxSocketPath is the maximum length of a unix socket's path that every relevant system supports.

@@ -23,8 +23,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
-// Name is the plugin's name.
-const Name = "RoleEscalation"
+// pluginName is the plugin's name.
+const pluginName = "RoleEscalation"
 
 // Holder returns the rules that users have.
 type Holder interface {
@@ -49,7 +49,7 @@ type Config struct {
 // Plugin returns the plugin, which checks roles and bindings before they are validated, as
 // Kubernetes does.
 func Plugin(cfg Config) admission.Plugin {
-	return admission.Plugin{Name: Name, Mutate: func(ctx context.Context, req *admission.Request) error {
+	return admission.Plugin{Name: pluginName, Mutate: func(ctx context.Context, req *admission.Request) error {
 		user, ok := authn.UserFrom(ctx)
 		if !ok || req.Verb == admission.Delete || req.Kind.Group != rbacv1.GroupName || slices.Contains(user.Groups, authn.GroupMasters) {
 			return nil // A write without a user is the apiserver's own.

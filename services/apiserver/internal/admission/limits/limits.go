@@ -16,12 +16,12 @@ import (
 	podresource "k8s.io/component-helpers/resource"
 )
 
-// Annotation lists on a pod the defaults that were set.
-const Annotation = "kubernetes.io/limit-ranger"
+// annotation lists on a pod the defaults that were set.
+const annotation = "kubernetes.io/limit-ranger"
 
-// Default sets r's default requests and limits on the containers of pod that have none, and lists
+// setDefaults sets r's default requests and limits on the containers of pod that have none, and lists
 // them in the pod's annotation.
-func Default(r *corev1.LimitRange, pod *corev1.Pod) {
+func setDefaults(r *corev1.LimitRange, pod *corev1.Pod) {
 	var given corev1.ResourceRequirements
 	given.Requests, given.Limits = corev1.ResourceList{}, corev1.ResourceList{}
 	for _, item := range r.Spec.Limits {
@@ -43,7 +43,7 @@ func Default(r *corev1.LimitRange, pod *corev1.Pod) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[Annotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
+	pod.Annotations[annotation] = "LimitRanger plugin set: " + strings.Join(notes, "; ")
 }
 
 // fill sets the missing requests and limits of one container, and describes them.
@@ -71,8 +71,8 @@ func fill(c *corev1.Container, sort string, given corev1.ResourceRequirements) [
 	return notes
 }
 
-// CheckPod returns how pod violates r, or nil if it doesn't.
-func CheckPod(r *corev1.LimitRange, pod *corev1.Pod) error {
+// checkPod returns how pod violates r, or nil if it doesn't.
+func checkPod(r *corev1.LimitRange, pod *corev1.Pod) error {
 	var errs []error
 	for _, item := range r.Spec.Limits {
 		switch item.Type {
@@ -110,8 +110,8 @@ func podResources(pod *corev1.Pod) (requests, limits corev1.ResourceList) {
 	return requests, limits
 }
 
-// CheckClaim returns how claim violates r, or nil if it doesn't.
-func CheckClaim(r *corev1.LimitRange, claim *corev1.PersistentVolumeClaim) error {
+// checkClaim returns how claim violates r, or nil if it doesn't.
+func checkClaim(r *corev1.LimitRange, claim *corev1.PersistentVolumeClaim) error {
 	var errs []error
 	for _, item := range r.Spec.Limits {
 		if item.Type != corev1.LimitTypePersistentVolumeClaim {

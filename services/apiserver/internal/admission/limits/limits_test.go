@@ -53,7 +53,7 @@ func TestLimitRangerDefaults(t *testing.T) {
 	}
 	const note = "LimitRanger plugin set: cpu, memory request for container c; cpu, memory limit for container c; " +
 		"memory request for container d; cpu, memory request for init container i; cpu, memory limit for init container i"
-	if diff := cmp.Diff(map[string]string{Annotation: note}, p.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{annotation: note}, p.Annotations); diff != "" {
 		t.Errorf("the annotation (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(amounts("cpu", "3", "memory", "1Gi"), p.Spec.Containers[1].Resources.Requests); diff != "" {

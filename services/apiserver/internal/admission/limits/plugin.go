@@ -27,7 +27,7 @@ func limitDefaults(objects admission.Objects) func(context.Context, *admission.R
 		}
 		ranges, err := limitRanges(ctx, objects, req)
 		for _, r := range ranges {
-			Default(r, pod)
+			setDefaults(r, pod)
 		}
 		return err
 	}
@@ -46,9 +46,9 @@ func checkLimits(objects admission.Objects) func(context.Context, *admission.Req
 		for _, r := range ranges {
 			switch o := req.Object.(type) {
 			case *corev1.Pod:
-				err = CheckPod(r, o)
+				err = checkPod(r, o)
 			case *corev1.PersistentVolumeClaim:
-				err = CheckClaim(r, o)
+				err = checkClaim(r, o)
 			}
 			if err != nil {
 				return admission.Forbidden(req, err)

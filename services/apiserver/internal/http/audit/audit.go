@@ -22,8 +22,8 @@ import (
 // maxUserAgent bounds the bytes of a User-Agent in an event. It is Kubernetes' value.
 const maxUserAgent = 1024
 
-// ErrNotStored reports that a request is refused because its audit event could not be stored.
-var ErrNotStored = errors.New("failed to store audit event")
+// errNotStored reports that a request is refused because its audit event could not be stored.
+var errNotStored = errors.New("failed to store audit event")
 
 // Config configures an Auditor.
 type Config struct {
@@ -130,7 +130,7 @@ func (a *Auditor) Begin(r *http.Request, what Request) *Record {
 func (r *Record) Received() error {
 	if err := r.stage(auditv1.StageRequestReceived); err != nil && r.auditor.mode == ModeStrict {
 		r.auditor.metrics.rejected.Inc()
-		return ErrNotStored
+		return errNotStored
 	}
 	return nil
 }

@@ -47,8 +47,8 @@ func (r *Record) wants(level auditv1.Level) bool {
 	return r != nil && slices.Index(levels(), r.rule.level) >= slices.Index(levels(), level)
 }
 
-// WantsRequest reports whether the request's object is recorded.
-func (r *Record) WantsRequest() bool { return r.wants(auditv1.LevelRequest) }
+// wantsRequest reports whether the request's object is recorded.
+func (r *Record) wantsRequest() bool { return r.wants(auditv1.LevelRequest) }
 
 // WantsResponse reports whether the response's object is recorded as well.
 func (r *Record) WantsResponse() bool { return r.wants(auditv1.LevelRequestResponse) }
@@ -160,7 +160,7 @@ func (r *Record) Request(obj runtime.Object) {
 		return
 	}
 	var encoded *runtime.Unknown
-	if r.WantsRequest() {
+	if r.wantsRequest() {
 		encoded = r.encode(obj)
 	}
 	r.mu.Lock()
@@ -188,7 +188,7 @@ func (r *Record) Request(obj runtime.Object) {
 
 // Patch records the patch that the client sent, as JSON or YAML.
 func (r *Record) Patch(patch []byte) {
-	if !r.WantsRequest() {
+	if !r.wantsRequest() {
 		return
 	}
 	if !json.Valid(patch) {

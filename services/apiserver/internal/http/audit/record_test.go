@@ -135,7 +135,7 @@ func TestAnnotations(t *testing.T) {
 func TestNothing(t *testing.T) {
 	var a *Auditor
 	record := a.Begin(httptest.NewRequest("GET", "/", nil), Request{})
-	if record != nil || From(t.Context()) != nil || record.WantsRequest() || record.WantsResponse() {
+	if record != nil || From(t.Context()) != nil || record.wantsRequest() || record.WantsResponse() {
 		t.Error("there is a record without an auditor")
 	}
 	if err := record.Received(); err != nil {

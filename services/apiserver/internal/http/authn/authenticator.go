@@ -13,8 +13,8 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// ErrInvalidToken reports a bearer token that belongs to no user.
-var ErrInvalidToken = errors.New("invalid bearer token")
+// errInvalidToken reports a bearer token that belongs to no user.
+var errInvalidToken = errors.New("invalid bearer token")
 
 // spaceWarning is the warning for a client whose bearer token is ignored.
 const spaceWarning = "the provided Authorization header contains extra space before the bearer token, and is ignored"
@@ -139,7 +139,7 @@ func (a *Authenticator) token(ctx context.Context, token string, audiences []str
 	if err := utilerrors.NewAggregate(errs); err != nil {
 		return Result{}, false, err
 	}
-	return Result{}, false, ErrInvalidToken
+	return Result{}, false, errInvalidToken
 }
 
 func (a *Authenticator) header(r *http.Request) (Result, bool, error) {

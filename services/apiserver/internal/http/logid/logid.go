@@ -7,8 +7,8 @@ import (
 	"log/slog"
 )
 
-// Key is the log attribute that holds the ID, as in Kubernetes' logs.
-const Key = "audit-ID"
+// key is the log attribute that holds the ID, as in Kubernetes' logs.
+const key = "audit-ID"
 
 // maxLength limits an ID in the log, in bytes, since clients choose it. It is Kubernetes' limit.
 const maxLength = 64
@@ -35,7 +35,7 @@ type handler struct{ slog.Handler }
 func (h handler) Handle(ctx context.Context, record slog.Record) error {
 	if id, ok := ctx.Value(idKey{}).(string); ok {
 		record = record.Clone()
-		record.AddAttrs(slog.String(Key, id)) //nolint:sloglint // the key is Kubernetes'
+		record.AddAttrs(slog.String(key, id)) //nolint:sloglint // the key is Kubernetes'
 	}
 	return h.Handler.Handle(ctx, record)
 }

@@ -32,7 +32,7 @@ func Ingress() *kinds.Definition {
 			Prepare: specStatus.KeepSpec, Validate: validateIngressStatus, Warnings: ingressStatusWarnings,
 		}},
 		CreationWarnings: func(i *networkingv1.Ingress) []string {
-			if _, ok := i.Annotations[AnnotationIngressClass]; !ok || i.Spec.IngressClassName != nil {
+			if _, ok := i.Annotations[annotationIngressClass]; !ok || i.Spec.IngressClassName != nil {
 				return nil
 			}
 			return []string{`annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead`}
@@ -101,8 +101,8 @@ func ingressAddresses(i *networkingv1.Ingress) string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// AnnotationIngressClass named the class of an ingress before there was a field for it.
-const AnnotationIngressClass = "kubernetes.io/ingress.class"
+// annotationIngressClass named the class of an ingress before there was a field for it.
+const annotationIngressClass = "kubernetes.io/ingress.class"
 
 // object checks the group, the kind and the name of a reference to any object.
 func object(group *string, kind, name string, path *field.Path) field.ErrorList {

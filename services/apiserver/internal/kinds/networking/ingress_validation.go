@@ -25,9 +25,9 @@ type leniency struct {
 // validateIngress validates a new ingress.
 func validateIngress(i *networkingv1.Ingress) field.ErrorList {
 	errs := ingress(i, leniency{})
-	annotation, ok := i.Annotations[AnnotationIngressClass]
+	annotation, ok := i.Annotations[annotationIngressClass]
 	if class := i.Spec.IngressClassName; ok && class != nil && annotation != *class {
-		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(AnnotationIngressClass), annotation,
+		errs = append(errs, field.Invalid(field.NewPath("annotations").Child(annotationIngressClass), annotation,
 			"must match `ingressClassName` when both are specified"))
 	}
 	return errs

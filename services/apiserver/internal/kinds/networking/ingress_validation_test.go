@@ -80,18 +80,18 @@ func TestIngress(t *testing.T) {
 			`spec.tls[0].hosts[0]: Invalid value: "A": ` + lower, `spec.tls[0].hosts[1]: Invalid value: "*": ` + wildcard, `spec.tls[0].secretName: Invalid value: "B": ` + lower,
 		}},
 		{"bad class", func(i ing) { i.Spec.IngressClassName = new("A") }, []string{`spec.ingressClassName: Invalid value: "A": ` + lower}},
-		{"class twice", func(i ing) { i.Annotations = map[string]string{AnnotationIngressClass: "nginx"} }, nil},
+		{"class twice", func(i ing) { i.Annotations = map[string]string{annotationIngressClass: "nginx"} }, nil},
 		{"class by annotation", func(i ing) {
-			i.Spec.IngressClassName, i.Annotations = nil, map[string]string{AnnotationIngressClass: "other"}
+			i.Spec.IngressClassName, i.Annotations = nil, map[string]string{annotationIngressClass: "other"}
 		}, nil},
-		{"two classes", func(i ing) { i.Annotations = map[string]string{AnnotationIngressClass: "other"} },
+		{"two classes", func(i ing) { i.Annotations = map[string]string{annotationIngressClass: "other"} },
 			[]string{"annotations.kubernetes.io/ingress.class: Invalid value: \"other\": must match `ingressClassName` when both are specified"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { errortest.Exactly(t, validateIngress(newIngress(tc.change)), tc.want...) })
 	}
 	odd := newIngress(func(i ing) {
 		i.Spec.TLS[0].SecretName, i.Spec.Rules[0].Host, i.Spec.Rules[0].HTTP.Paths = "B", "*.example.com", nil
-		i.Annotations = map[string]string{AnnotationIngressClass: "other"}
+		i.Annotations = map[string]string{annotationIngressClass: "other"}
 	})
 	errortest.Exactly(t, validateIngressUpdate(odd, odd))
 	errortest.Exactly(t, validateIngressUpdate(odd, newIngress(nil)), "spec.rules[0].http.paths: Required value", `spec.tls[0].secretName: Invalid value: "B": `+lower)

@@ -38,7 +38,7 @@ func Token(authenticator *authn.Authenticator) func(context.Context, string, sch
 			review.Status.Error = err.Error()
 		}
 		if ok {
-			review.Status.Authenticated, review.Status.User = true, UserInfo(result.User)
+			review.Status.Authenticated, review.Status.User = true, userInfo(result.User)
 			review.Status.Audiences = slices.Clone(result.Audiences)
 		}
 		return review, nil
@@ -56,12 +56,12 @@ func Self(ctx context.Context, _ string, obj scheme.Object) (scheme.Object, erro
 	}
 	return &authenticationv1.SelfSubjectReview{
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now().Rfc3339Copy()},
-		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: UserInfo(user)},
+		Status:     authenticationv1.SelfSubjectReviewStatus{UserInfo: userInfo(user)},
 	}, nil
 }
 
-// UserInfo converts a user to the API's type.
-func UserInfo(user authn.User) authenticationv1.UserInfo {
+// userInfo converts a user to the API's type.
+func userInfo(user authn.User) authenticationv1.UserInfo {
 	info := authenticationv1.UserInfo{Username: user.Name, UID: user.UID, Groups: slices.Clone(user.Groups)}
 	for key, values := range user.Extra {
 		if info.Extra == nil {

@@ -35,7 +35,7 @@ func newStore(t *testing.T) *store.Store {
 }
 
 // addRange writes a ServiceCIDR in the form that etcd holds.
-func addRange(t *testing.T, ips *IPs, name string, change func(*networkingv1.ServiceCIDR), cidrs ...string) {
+func addRange(t *testing.T, ips *ipAllocator, name string, change func(*networkingv1.ServiceCIDR), cidrs ...string) {
 	t.Helper()
 	obj := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: cidrs}}
 	if change != nil {
@@ -65,7 +65,7 @@ func TestRangesGiveEachAddressOnce(t *testing.T) {
 		{nil, corev1.IPv6Protocol, 0},
 	} {
 		s := newStore(t)
-		ips := NewIPs(s, scheme.New())
+		ips := newIPAllocator(s, scheme.New())
 		for i, cidr := range tc.cidrs {
 			addRange(t, ips, string(rune('a'+i)), nil, cidr)
 		}
@@ -81,20 +81,20 @@ func TestRangesGiveEachAddressOnce(t *testing.T) {
 			}
 			seen[addr] = true
 		}
-		if addr, err := ips.Any(t.Context(), tc.family, a); !errors.Is(err, ErrFull) {
+		if addr, err := ips.Any(t.Context(), tc.family, a); !errors.Is(err, errFull) {
 			t.Errorf("%v gave one more, %s: %v", tc.cidrs, addr, err)
 		}
-		if addr, err := ips.Free(t.Context(), tc.family); !errors.Is(err, ErrFull) {
+		if addr, err := ips.Free(t.Context(), tc.family); !errors.Is(err, errFull) {
 			t.Errorf("%v would give one more, %s: %v", tc.cidrs, addr, err)
 		}
 		for addr := range seen {
 			if err := ips.Release(t.Context(), addr, b); err != nil {
 				t.Fatal(err)
 			}
-			if err := ips.Take(t.Context(), addr, b); !errors.Is(err, ErrTaken) {
+			if err := ips.Take(t.Context(), addr, b); !errors.Is(err, errTaken) {
 				t.Errorf("another's release freed %s: %v", addr, err)
 			}
-			if err := ips.Check(t.Context(), addr); !errors.Is(err, ErrTaken) {
+			if err := ips.Check(t.Context(), addr); !errors.Is(err, errTaken) {
 				t.Errorf("%s seems free: %v", addr, err)
 			}
 			if err := ips.Release(t.Context(), addr, a); err != nil {
@@ -112,10 +112,10 @@ func TestRangesGiveEachAddressOnce(t *testing.T) {
 }
 
 func TestAddressesOutsideAreNotGiven(t *testing.T) {
-	ips := NewIPs(newStore(t), scheme.New())
+	ips := newIPAllocator(newStore(t), scheme.New())
 	addRange(t, ips, "a", nil, "10.9.0.0/24", "fd00::/112")
 	for _, addr := range []string{"10.9.0.0", "10.9.0.255", "10.8.0.1", "fd00::", "fd01::1"} {
-		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); !errors.Is(err, ErrOutside) {
+		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); !errors.Is(err, errOutside) {
 			t.Errorf("%s was given: %v", addr, err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestAddressesOutsideAreNotGiven(t *testing.T) {
 }
 
 func TestRangesThatAreNotReadyGiveNothing(t *testing.T) {
-	ips := NewIPs(newStore(t), scheme.New())
+	ips := newIPAllocator(newStore(t), scheme.New())
 	condition := func(status metav1.ConditionStatus) func(*networkingv1.ServiceCIDR) {
 		return func(c *networkingv1.ServiceCIDR) {
 			c.Status.Conditions = []metav1.Condition{{Type: networkingv1.ServiceCIDRConditionReady, Status: status}}
@@ -151,7 +151,7 @@ func TestRangesThatAreNotReadyGiveNothing(t *testing.T) {
 		t.Errorf("the ranges are %v, want %v", names, want)
 	}
 	for _, addr := range []string{"10.1.0.1", "10.2.0.1"} {
-		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); !errors.Is(err, ErrOutside) {
+		if err := ips.Take(t.Context(), netip.MustParseAddr(addr), types.NamespacedName{}); !errors.Is(err, errOutside) {
 			t.Errorf("%s was given: %v", addr, err)
 		}
 	}
@@ -172,7 +172,7 @@ func TestConfiguredRanges(t *testing.T) {
 }
 
 func TestRepairLeavesOthersAddresses(t *testing.T) {
-	ips := NewIPs(newStore(t), scheme.New())
+	ips := newIPAllocator(newStore(t), scheme.New())
 	old := metav1.NewTime(time.Now().Add(-time.Hour))
 	for name, labels := range map[string]map[string]string{
 		"10.0.0.1": nil, "10.0.0.2": {networkingv1.LabelManagedBy: "someone"}, "10.0.0.3": {networkingv1.LabelManagedBy: managedBy},
@@ -219,10 +219,10 @@ func TestPorts(t *testing.T) {
 		}
 		seen[port] = true
 	}
-	if _, err := ports.Any(t.Context()); !errors.Is(err, ErrFull) {
+	if _, err := ports.Any(t.Context()); !errors.Is(err, errFull) {
 		t.Errorf("one more: %v", err)
 	}
-	if err := ports.Take(t.Context(), 30007); !errors.Is(err, ErrPortTaken) {
+	if err := ports.Take(t.Context(), 30007); !errors.Is(err, errPortTaken) {
 		t.Errorf("a taken port: %v", err)
 	}
 	if err := ports.Release(t.Context(), 30007, 80); err != nil {

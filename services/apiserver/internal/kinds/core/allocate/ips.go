@@ -21,9 +21,9 @@ import (
 
 // The reasons for not allocating an address or a port, in Kubernetes' words.
 var (
-	ErrTaken   = errors.New("provided IP is already allocated")
-	ErrFull    = errors.New("range is full")
-	ErrOutside = errors.New("the provided network does not match the current range")
+	errTaken   = errors.New("provided IP is already allocated")
+	errFull    = errors.New("range is full")
+	errOutside = errors.New("the provided network does not match the current range")
 )
 
 const (
@@ -36,22 +36,22 @@ const (
 	guesses = 8
 )
 
-// IPs allocates addresses from the ranges of the ServiceCIDR objects. It is safe for concurrent
+// ipAllocator allocates addresses from the ranges of the ServiceCIDR objects. It is safe for concurrent
 // use.
-type IPs struct {
+type ipAllocator struct {
 	store             *store.Store
 	addresses, ranges *scheme.Kind
 }
 
-// NewIPs returns the address allocator.
-func NewIPs(s *store.Store, table *scheme.Table) *IPs {
-	return &IPs{store: s, addresses: scheme.For[*networkingv1.IPAddress](table), ranges: scheme.For[*networkingv1.ServiceCIDR](table)}
+// newIPAllocator returns the address allocator.
+func newIPAllocator(s *store.Store, table *scheme.Table) *ipAllocator {
+	return &ipAllocator{store: s, addresses: scheme.For[*networkingv1.IPAddress](table), ranges: scheme.For[*networkingv1.ServiceCIDR](table)}
 }
 
 // Ranges returns the ranges of a family from which addresses are allocated: those of every
 // ServiceCIDR that is ready and not being deleted, the default one first. It reads etcd, so that a
 // range whose deletion has begun allocates nothing more.
-func (a *IPs) Ranges(ctx context.Context, family corev1.IPFamily) ([]Range, error) {
+func (a *ipAllocator) Ranges(ctx context.Context, family corev1.IPFamily) ([]Range, error) {
 	page, err := a.store.List(ctx, a.ranges, store.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the service ranges: %w", err)
@@ -78,16 +78,16 @@ func (a *IPs) Ranges(ctx context.Context, family corev1.IPFamily) ([]Range, erro
 }
 
 // Take allocates a requested address to the service.
-func (a *IPs) Take(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
+func (a *ipAllocator) Take(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	return a.take(ctx, addr, func() error { return a.create(ctx, addr, service) })
 }
 
 // Check reports, as Take's error, whether Take could allocate an address now.
-func (a *IPs) Check(ctx context.Context, addr netip.Addr) error {
+func (a *ipAllocator) Check(ctx context.Context, addr netip.Addr) error {
 	return a.take(ctx, addr, func() error { return a.free(ctx, addr) })
 }
 
-func (a *IPs) take(ctx context.Context, addr netip.Addr, try func() error) error {
+func (a *ipAllocator) take(ctx context.Context, addr netip.Addr, try func() error) error {
 	family := corev1.IPv4Protocol
 	if addr.Is6() {
 		family = corev1.IPv6Protocol
@@ -97,22 +97,22 @@ func (a *IPs) take(ctx context.Context, addr netip.Addr, try func() error) error
 		return err
 	}
 	if !slices.ContainsFunc(ranges, func(r Range) bool { return r.allocatable(addr) }) {
-		return ErrOutside
+		return errOutside
 	}
 	return try()
 }
 
-// Any allocates a free address of a family to a service; ErrFull if there is none.
-func (a *IPs) Any(ctx context.Context, family corev1.IPFamily, service types.NamespacedName) (netip.Addr, error) {
+// Any allocates a free address of a family to a service; errFull if there is none.
+func (a *ipAllocator) Any(ctx context.Context, family corev1.IPFamily, service types.NamespacedName) (netip.Addr, error) {
 	return a.any(ctx, family, func(addr netip.Addr) error { return a.create(ctx, addr, service) })
 }
 
 // Free returns an address that Any could allocate now.
-func (a *IPs) Free(ctx context.Context, family corev1.IPFamily) (netip.Addr, error) {
+func (a *ipAllocator) Free(ctx context.Context, family corev1.IPFamily) (netip.Addr, error) {
 	return a.any(ctx, family, func(addr netip.Addr) error { return a.free(ctx, addr) })
 }
 
-func (a *IPs) any(ctx context.Context, family corev1.IPFamily, try func(netip.Addr) error) (netip.Addr, error) {
+func (a *ipAllocator) any(ctx context.Context, family corev1.IPFamily, try func(netip.Addr) error) (netip.Addr, error) {
 	ranges, err := a.Ranges(ctx, family)
 	if err != nil {
 		return netip.Addr{}, err
@@ -121,17 +121,17 @@ func (a *IPs) any(ctx context.Context, family corev1.IPFamily, try func(netip.Ad
 	for _, r := range ranges {
 		for _, b := range r.bands() {
 			addr, err := search.in(ctx, r, b)
-			if !errors.Is(err, ErrFull) {
+			if !errors.Is(err, errFull) {
 				return addr, err
 			}
 		}
 	}
-	return netip.Addr{}, ErrFull
+	return netip.Addr{}, errFull
 }
 
 // search looks for one free address.
 type search struct {
-	ips  *IPs
+	ips  *ipAllocator
 	try  func(netip.Addr) error
 	used map[netip.Addr]bool // the addresses known to be taken; nil until they were read
 }
@@ -140,14 +140,14 @@ type search struct {
 // crowded, then among all addresses that are not in use.
 func (s *search) in(ctx context.Context, r Range, b band) (netip.Addr, error) {
 	if b.size == 0 {
-		return netip.Addr{}, ErrFull
+		return netip.Addr{}, errFull
 	}
 	for range guesses {
 		addr := r.at(b.at(b.start(), 0))
 		if s.used[addr] {
 			continue
 		}
-		if err := s.try(addr); !errors.Is(err, ErrTaken) {
+		if err := s.try(addr); !errors.Is(err, errTaken) {
 			return addr, err
 		}
 	}
@@ -164,15 +164,15 @@ func (s *search) in(ctx context.Context, r Range, b band) (netip.Addr, error) {
 		if s.used[addr] {
 			continue
 		}
-		if err := s.try(addr); !errors.Is(err, ErrTaken) {
+		if err := s.try(addr); !errors.Is(err, errTaken) {
 			return addr, err
 		}
 		s.used[addr] = true
 	}
-	return netip.Addr{}, ErrFull
+	return netip.Addr{}, errFull
 }
 
-func (a *IPs) inUse(ctx context.Context) (map[netip.Addr]bool, error) {
+func (a *ipAllocator) inUse(ctx context.Context) (map[netip.Addr]bool, error) {
 	page, err := a.store.List(ctx, a.addresses, store.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the service addresses in use: %w", err)
@@ -186,7 +186,7 @@ func (a *IPs) inUse(ctx context.Context) (map[netip.Addr]bool, error) {
 	return used, nil
 }
 
-func (a *IPs) free(ctx context.Context, addr netip.Addr) error {
+func (a *ipAllocator) free(ctx context.Context, addr netip.Addr) error {
 	_, err := a.store.Get(ctx, a.addresses, "", addr.String())
 	switch {
 	case apierrors.IsNotFound(err):
@@ -194,10 +194,10 @@ func (a *IPs) free(ctx context.Context, addr netip.Addr) error {
 	case err != nil:
 		return fmt.Errorf("looking for the service address %s: %w", addr, err)
 	}
-	return ErrTaken
+	return errTaken
 }
 
-func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
+func (a *ipAllocator) create(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	family := "IPv4"
 	if addr.Is6() {
 		family = "IPv6"
@@ -216,7 +216,7 @@ func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.Namespa
 	_, err := a.store.Create(ctx, a.addresses, obj)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return ErrTaken
+		return errTaken
 	case err != nil:
 		return fmt.Errorf("allocating the service address %s: %w", addr, err)
 	}
@@ -225,7 +225,7 @@ func (a *IPs) create(ctx context.Context, addr netip.Addr, service types.Namespa
 
 // Release releases an address of a service. An address that another service holds, or none, stays
 // as it is.
-func (a *IPs) Release(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
+func (a *ipAllocator) Release(ctx context.Context, addr netip.Addr, service types.NamespacedName) error {
 	errOther := errors.New("the address is another service's")
 	_, err := a.store.Delete(ctx, a.addresses, "", addr.String(), func(current scheme.Object) error {
 		if ip, ok := current.(*networkingv1.IPAddress); !ok || ownerOf(ip) != service {

@@ -197,7 +197,7 @@ func (p *dryPorts) Take(_ context.Context, port int32) error {
 		return err
 	}
 	if slices.Contains(p.used, port) {
-		return ErrPortTaken
+		return errPortTaken
 	}
 	p.used = append(p.used, port)
 	return nil
@@ -206,7 +206,7 @@ func (p *dryPorts) Take(_ context.Context, port int32) error {
 func (p *dryPorts) Any(_ context.Context) (int32, error) {
 	free, ok := p.ports.pick(func(port int32) bool { return slices.Contains(p.used, port) })
 	if !ok {
-		return 0, ErrFull
+		return 0, errFull
 	}
 	p.used = append(p.used, free)
 	return free, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
-// ErrPortTaken reports that another service holds a port, in Kubernetes' words.
-var ErrPortTaken = errors.New("provided port is already allocated")
+// errPortTaken reports that another service holds a port, in Kubernetes' words.
+var errPortTaken = errors.New("provided port is already allocated")
 
 // portsName is the name of the port bitmap below "ranges" in etcd.
 const portsName = "servicenodeports"
@@ -55,7 +55,7 @@ func (p *Ports) Take(ctx context.Context, port int32) error {
 	return p.change(ctx, func(used *big.Int) error {
 		bit := int(port - p.ports.First)
 		if used.Bit(bit) == 1 {
-			return ErrPortTaken
+			return errPortTaken
 		}
 		used.SetBit(used, bit, 1)
 		return nil
@@ -70,13 +70,13 @@ func (p *Ports) Check(port int32) error {
 	return nil
 }
 
-// Any allocates a free port; ErrFull if there is none.
+// Any allocates a free port; errFull if there is none.
 func (p *Ports) Any(ctx context.Context) (int32, error) {
 	var port int32
 	err := p.change(ctx, func(used *big.Int) error {
 		free, ok := p.pick(func(port int32) bool { return used.Bit(int(port-p.ports.First)) == 1 })
 		if !ok {
-			return ErrFull
+			return errFull
 		}
 		used.SetBit(used, int(free-p.ports.First), 1)
 		port = free
@@ -85,7 +85,7 @@ func (p *Ports) Any(ctx context.Context) (int32, error) {
 	return port, err
 }
 
-// pick chooses a port that is not used. Like IPs, it prefers the upper part of the range.
+// pick chooses a port that is not used. Like ipAllocator, it prefers the upper part of the range.
 func (p *Ports) pick(used func(port int32) bool) (int32, bool) {
 	size := int(p.ports.Last-p.ports.First) + 1
 	lower := 0

@@ -95,7 +95,7 @@ func (a *Services) repairPorts(ctx context.Context, used []int32, held map[int32
 // that have been without a service for some minutes. Addresses that others have recorded for
 // themselves stay. Repair calls conflict for an address that two services hold, which only
 // hand-written data can cause.
-func (a *IPs) Repair(ctx context.Context, services []*corev1.Service, conflict func(addr netip.Addr, service, owner types.NamespacedName)) error {
+func (a *ipAllocator) Repair(ctx context.Context, services []*corev1.Service, conflict func(addr netip.Addr, service, owner types.NamespacedName)) error {
 	page, err := a.store.List(ctx, a.addresses, store.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("repairing service addresses: %w", err)
@@ -120,7 +120,7 @@ func (a *IPs) Repair(ctx context.Context, services []*corev1.Service, conflict f
 					conflict(addr, service, owner)
 				}
 				delete(known, addr)
-			} else if err := a.create(ctx, addr, service); err != nil && !errors.Is(err, ErrTaken) {
+			} else if err := a.create(ctx, addr, service); err != nil && !errors.Is(err, errTaken) {
 				return err
 			}
 		}

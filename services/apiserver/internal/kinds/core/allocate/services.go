@@ -19,7 +19,7 @@ import (
 
 // Services allocates the addresses and ports of services. It is safe for concurrent use.
 type Services struct {
-	ips   *IPs
+	ips   *ipAllocator
 	ports *Ports
 	log   *slog.Logger
 }
@@ -46,7 +46,7 @@ func New(config Config) (*Services, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Services{ips: NewIPs(config.Store, config.Table), ports: ports, log: config.Logger}, nil
+	return &Services{ips: newIPAllocator(config.Store, config.Table), ports: ports, log: config.Logger}, nil
 }
 
 // taken is what was allocated for one write of a service.

@@ -18,8 +18,8 @@ import (
 // Families are the address families of a cluster's services, the default one first.
 type Families []corev1.IPFamily
 
-// FamilyOf returns the family of an address.
-func FamilyOf(address string) corev1.IPFamily {
+// familyOf returns the family of an address.
+func familyOf(address string) corev1.IPFamily {
 	if netutils.IsIPv6String(address) {
 		return corev1.IPv6Protocol
 	}
@@ -30,7 +30,7 @@ func FamilyOf(address string) corev1.IPFamily {
 func FamiliesOf(ranges []netip.Prefix) Families {
 	var families Families
 	for _, prefix := range ranges {
-		families = append(families, FamilyOf(prefix.Addr().String()))
+		families = append(families, familyOf(prefix.Addr().String()))
 	}
 	return families
 }
@@ -61,7 +61,7 @@ func (f Families) complete(s, old *corev1.Service) field.ErrorList {
 	}
 	alignClusterIPs(s, old)
 	spec := &s.Spec
-	if spec.Type == corev1.ServiceTypeExternalName || old != nil && Unchanged(s, old) {
+	if spec.Type == corev1.ServiceTypeExternalName || old != nil && unchanged(s, old) {
 		return nil
 	}
 	fillPolicy(s, old)
@@ -95,9 +95,9 @@ func (f Families) complete(s, old *corev1.Service) field.ErrorList {
 	return nil
 }
 
-// Unchanged reports whether an update leaves a service that prefers two families with the ones it
+// unchanged reports whether an update leaves a service that prefers two families with the ones it
 // has: it gains or loses a family only on its own request, not because the cluster does.
-func Unchanged(s, old *corev1.Service) bool {
+func unchanged(s, old *corev1.Service) bool {
 	prefers := func(policy *corev1.IPFamilyPolicy) bool {
 		return policy != nil && *policy == corev1.IPFamilyPolicyPreferDualStack
 	}
@@ -168,7 +168,7 @@ func (f Families) infer(spec *corev1.ServiceSpec) field.ErrorList {
 		if address == corev1.ClusterIPNone || i < len(spec.IPFamilies) {
 			continue
 		}
-		family := FamilyOf(address)
+		family := familyOf(address)
 		if !slices.Contains(f, family) {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(i), spec.ClusterIPs, fmt.Sprintf("%s is not configured on this cluster", family)))
 			continue

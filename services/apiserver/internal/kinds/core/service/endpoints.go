@@ -18,8 +18,8 @@ import (
 
 // Labels by which controllers mark addresses that they wrote, which are then in canonical form.
 const (
-	EndpointsManagedBy  = "endpoints.kubernetes.io/managed-by"
-	EndpointsController = "endpoint-controller"
+	endpointsManagedBy  = "endpoints.kubernetes.io/managed-by"
+	endpointsController = "endpoint-controller"
 	SlicesController    = "endpointslice-controller.k8s.io"
 	MirroringController = "endpointslicemirroring-controller.k8s.io"
 )
@@ -38,7 +38,7 @@ func Endpoints() *kinds.Definition {
 }
 
 func endpointsWarnings(e *corev1.Endpoints) []string {
-	if e.Labels[EndpointsManagedBy] == EndpointsController {
+	if e.Labels[endpointsManagedBy] == endpointsController {
 		return nil
 	}
 	var warnings []string

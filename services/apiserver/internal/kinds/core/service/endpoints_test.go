@@ -17,7 +17,7 @@ func TestEndpointsWarnings(t *testing.T) {
 	if len(got) != 2 || !strings.HasPrefix(got[0], "subsets[1].addresses[1].ip: ") || !strings.HasPrefix(got[1], "subsets[1].notReadyAddresses[0].ip: ") {
 		t.Errorf("got warnings %q", got)
 	}
-	e.Labels = map[string]string{EndpointsManagedBy: EndpointsController}
+	e.Labels = map[string]string{endpointsManagedBy: endpointsController}
 	if got := Endpoints().Warnings(e); got != nil {
 		t.Errorf("of the controller: got warnings %q", got)
 	}

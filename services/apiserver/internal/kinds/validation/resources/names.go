@@ -32,7 +32,7 @@ func ContainerName(name corev1.ResourceName, path *field.Path) field.ErrorList {
 	errs := Name(name, path)
 	switch {
 	case !strings.Contains(string(name), "/"):
-		if !Computing(name) && !HugePages(name) {
+		if !computing(name) && !HugePages(name) {
 			errs = append(errs, field.Invalid(path, string(name), "must be a standard resource for containers"))
 		}
 	case !Native(name) && !Extended(name):
@@ -74,8 +74,8 @@ func Extended(name corev1.ResourceName) bool {
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
 }
 
-// Computing reports whether a resource is CPU, memory or local storage.
-func Computing(name corev1.ResourceName) bool {
+// computing reports whether a resource is CPU, memory or local storage.
+func computing(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
 }
 
@@ -84,8 +84,8 @@ func HugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// Whole reports whether amounts of a resource are integers.
-func Whole(name corev1.ResourceName) bool { return Counted(name) || Extended(name) }
+// whole reports whether amounts of a resource are integers.
+func whole(name corev1.ResourceName) bool { return Counted(name) || Extended(name) }
 
 // Overcommits reports whether the limit of a resource may exceed its request.
 func Overcommits(name corev1.ResourceName) bool { return Native(name) && !HugePages(name) }

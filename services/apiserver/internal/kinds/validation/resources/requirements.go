@@ -61,7 +61,7 @@ func resourceList(
 		if quantity.Cmp(resource.Quantity{}) < 0 {
 			errs = append(errs, field.Invalid(at, quantity.String(), "must be greater than or equal to 0"))
 		}
-		if Whole(name) && quantity.MilliValue()%1000 != 0 {
+		if whole(name) && quantity.MilliValue()%1000 != 0 {
 			errs = append(errs, field.Invalid(at, quantity.String(), "must be an integer"))
 		}
 		if HugePages(name) && !wholePages(name, quantity) {

@@ -39,12 +39,8 @@ func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 
 // authenticator returns the authenticator of requests, which tries credentials in Kubernetes'
 // order.
-func (p *plane) authenticator(accounts *authn.ServiceAccounts) (*authn.Authenticator, error) {
+func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *authn.Authorities) (*authn.Authenticator, error) {
 	cfg := p.cfg.Authentication
-	authorities, err := authn.NewAuthorities(p.keys.CA, cfg.ClientCAFile, p.cfg.Logger)
-	if err != nil {
-		return nil, err
-	}
 	var tokens []authn.Tokens
 	for _, path := range []string{p.keys.TokenFile, cfg.TokenFile} {
 		if path == "" {

@@ -156,8 +156,13 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
+	authorities, err := authn.NewAuthorities(p.keys.CA, p.cfg.Authentication.ClientCAFile, p.cfg.Logger)
+	if err != nil {
+		return err
+	}
 	p.objects, err = systemobjects.New(systemobjects.Config{
-		Table: p.table, Registry: p.registry, Store: st, Services: p.services, ServiceCIDRs: ranges, Advertise: address, Logger: p.cfg.Logger,
+		Table: p.table, Registry: p.registry, Store: st, Services: p.services, ServiceCIDRs: ranges, Advertise: address,
+		ClientCAs: authorities.Certificates, Logger: p.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -170,7 +175,7 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
-	if p.users, err = p.authenticator(accounts); err != nil {
+	if p.users, err = p.authenticator(accounts, authorities); err != nil {
 		return err
 	}
 	p.link = link.New(link.Config{

@@ -20,17 +20,27 @@ import (
 // Authorities are the authorities of accepted client certificates: the plane's own, and those of a
 // PEM file that is read again when it changes.
 type Authorities struct {
-	own  *x509.Certificate
-	file *reloading[*x509.CertPool]
-	pool *x509.CertPool // of own alone, when there is no file
+	own  trusted
+	file *reloading[trusted] // own and the file's; nil without a file
+}
+
+// trusted is a list of certificates, and the same as a pool.
+type trusted struct {
+	list []*x509.Certificate
+	pool *x509.CertPool
+}
+
+func (t *trusted) add(cert *x509.Certificate) {
+	t.list = append(t.list, cert)
+	t.pool.AddCert(cert)
 }
 
 // NewAuthorities returns the set of own and, unless path is empty, the certificates in the file at
 // path.
 func NewAuthorities(own *x509.Certificate, path string, log *slog.Logger) (*Authorities, error) {
-	a := &Authorities{own: own, pool: x509.NewCertPool()}
+	a := &Authorities{own: trusted{pool: x509.NewCertPool()}}
 	if own != nil {
-		a.pool.AddCert(own)
+		a.own.add(own)
 	}
 	if path == "" {
 		return a, nil
@@ -40,8 +50,8 @@ func NewAuthorities(own *x509.Certificate, path string, log *slog.Logger) (*Auth
 	return a, err
 }
 
-func (a *Authorities) parse(data []byte) (*x509.CertPool, error) {
-	pool := a.pool.Clone()
+func (a *Authorities) parse(data []byte) (trusted, error) {
+	all := trusted{list: slices.Clone(a.own.list), pool: a.own.pool.Clone()}
 	found := 0
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
@@ -49,20 +59,25 @@ func (a *Authorities) parse(data []byte) (*x509.CertPool, error) {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d: %w", found+1, err)
+			return trusted{}, fmt.Errorf("certificate %d: %w", found+1, err)
 		}
-		pool.AddCert(cert)
+		all.add(cert)
 		found++
 	}
 	if found == 0 {
-		return nil, errors.New("it holds no PEM certificate")
+		return trusted{}, errors.New("it holds no PEM certificate")
 	}
-	return pool, nil
+	return all, nil
 }
 
-func (a *Authorities) roots() *x509.CertPool {
+func (a *Authorities) roots() *x509.CertPool { return a.current().pool }
+
+// Certificates returns the certificates of the authorities, as they are now: first the plane's own.
+func (a *Authorities) Certificates() []*x509.Certificate { return slices.Clone(a.current().list) }
+
+func (a *Authorities) current() trusted {
 	if a.file == nil {
-		return a.pool
+		return a.own
 	}
 	return a.file.get()
 }

@@ -2,12 +2,14 @@ package systemobjects
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +31,7 @@ const (
 	repairEvery = 3 * time.Minute
 )
 
-// Config configures an Objects. All fields except Advertise and Logger are required.
+// Config configures an Objects. All fields except Advertise, ClientCAs and Logger are required.
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
@@ -43,6 +45,9 @@ type Config struct {
 	// Advertise is the address at which pods reach this apiserver. Its port is the `kubernetes`
 	// Service's target port; 443 if it is not valid.
 	Advertise netip.AddrPort
+	// ClientCAs returns the authorities of accepted client certificates, as they are now; nil if
+	// there are none.
+	ClientCAs func() []*x509.Certificate
 	// Logger receives what fails; slog.Default if nil.
 	Logger *slog.Logger
 }
@@ -52,6 +57,7 @@ type Objects struct {
 	Config
 	mismatch sync.Once       // guards the warning that the default range is not the configured one
 	leaked   allocate.Leaked // of the repairs so far
+	tracking *rate.Limiter   // of the creation of the ConfigMap that says since when tokens are tracked
 }
 
 // New returns Objects, or an error if the ranges cannot be used. It starts and writes nothing.
@@ -62,7 +68,7 @@ func New(config Config) (*Objects, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	return &Objects{Config: config, leaked: allocate.Leaked{}}, nil
+	return &Objects{Config: config, leaked: allocate.Leaked{}, tracking: rate.NewLimiter(rate.Every(trackingEvery), 1)}, nil
 }
 
 // Run maintains the objects and the records of addresses and ports. It returns when ctx ends.
@@ -95,7 +101,8 @@ func systemNamespaces() []string {
 	return []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 }
 
-// Ensure creates the objects that are missing. It may be called before Run, so that the first
+// Ensure creates the objects that are missing, and updates the ConfigMaps that describe this server.
+// A failure with those ConfigMaps is only logged. It may be called before Run, so that the first
 // request finds them.
 func (o *Objects) Ensure(ctx context.Context) error {
 	for _, name := range systemNamespaces() {
@@ -115,7 +122,13 @@ func (o *Objects) Ensure(ctx context.Context) error {
 	if err := o.ensureRange(ctx); err != nil {
 		return err
 	}
-	return o.ensureService(ctx, o.service())
+	if err := o.ensureService(ctx, o.service()); err != nil {
+		return err
+	}
+	// Users may have written anything into these, which must not keep a server from starting.
+	o.try(ctx, "publishing how clients are authenticated", o.publishAuthentication)
+	o.try(ctx, "publishing since when tokens are tracked", o.publishTracking)
+	return nil
 }
 
 // ensure creates an object unless it exists.

@@ -1,0 +1,172 @@
+package systemobjects
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
+)
+
+// The ConfigMap by which API servers of others learn how this one authenticates clients, and its
+// keys. Kubernetes' names.
+const (
+	authenticationName = "extension-apiserver-authentication"
+	clientCAKey        = "client-ca-file"
+	proxyCAKey         = "requestheader-client-ca-file"
+)
+
+// expirySlack is how long an expired authority stays published; Kubernetes' value.
+const expirySlack = 5 * time.Minute
+
+// proxyLists returns the keys of the lists that belong to the authority of front proxies. This server
+// trusts no front proxy, but a kube-apiserver on the same etcd may.
+func proxyLists() []string {
+	return []string{
+		"requestheader-allowed-names", "requestheader-extra-headers-prefix", "requestheader-group-headers",
+		"requestheader-uid-headers", "requestheader-username-headers",
+	}
+}
+
+// publishAuthentication adds this server's authorities to those that are published, and drops the
+// expired ones.
+func (o *Objects) publishAuthentication(ctx context.Context) error {
+	var own []*x509.Certificate
+	if o.ClientCAs != nil {
+		own = o.ClientCAs()
+	}
+	return o.keepConfigMap(ctx, authenticationName, func(data map[string]string, _ bool) (map[string]string, error) {
+		return authenticationData(data, own, time.Now())
+	})
+}
+
+// authenticationData returns what is published, given what was published before.
+func authenticationData(before map[string]string, own []*x509.Certificate, now time.Time) (map[string]string, error) {
+	data := map[string]string{}
+	clients, err := joined(before[clientCAKey], own, now)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", clientCAKey, err)
+	}
+	if clients != "" {
+		data[clientCAKey] = clients
+	}
+	lists := map[string]string{}
+	for _, key := range proxyLists() {
+		list := []string{}
+		if text := before[key]; text != "" {
+			if err := json.Unmarshal([]byte(text), &list); err != nil {
+				return nil, fmt.Errorf("reading %s: %w", key, err)
+			}
+		}
+		unique := []string{}
+		for _, name := range list {
+			if !slices.Contains(unique, name) {
+				unique = append(unique, name)
+			}
+		}
+		if key == "requestheader-uid-headers" && len(unique) == 0 {
+			continue
+		}
+		text, err := json.Marshal(unique)
+		if err != nil {
+			return nil, fmt.Errorf("encoding %s: %w", key, err)
+		}
+		lists[key] = string(text)
+	}
+	proxies, err := joined(before[proxyCAKey], nil, now)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", proxyCAKey, err)
+	}
+	if proxies == "" { // Without an authority the lists mean nothing.
+		return data, nil
+	}
+	data[proxyCAKey] = proxies
+	for key, text := range lists {
+		data[key] = text
+	}
+	return data, nil
+}
+
+// joined returns the certificates of a PEM bundle and further ones as a bundle: each once, without
+// the expired ones.
+func joined(bundle string, further []*x509.Certificate, now time.Time) (string, error) {
+	var all []*x509.Certificate
+	if bundle != "" {
+		found, err := cert.ParseCertsPEM([]byte(bundle))
+		if err != nil {
+			return "", fmt.Errorf("parsing certificates: %w", err)
+		}
+		all = found
+	}
+	var kept []*x509.Certificate
+	for _, c := range append(all, further...) {
+		if c.NotAfter.After(now.Add(-expirySlack)) && !slices.ContainsFunc(kept, c.Equal) {
+			kept = append(kept, c)
+		}
+	}
+	if len(kept) == 0 {
+		return "", nil
+	}
+	text, err := cert.EncodeCertificates(kept...)
+	if err != nil {
+		return "", fmt.Errorf("encoding certificates: %w", err)
+	}
+	return string(text), nil
+}
+
+// dataChange returns the new data of a ConfigMap. exists is false if there is no such ConfigMap yet; it
+// is not created if the new data is empty.
+type dataChange func(data map[string]string, exists bool) (map[string]string, error)
+
+// keepConfigMap changes the data of a ConfigMap of kube-system, and creates the ConfigMap if
+// necessary. A ConfigMap that became too large is deleted, so that the next attempt starts anew.
+func (o *Objects) keepConfigMap(ctx context.Context, name string, change dataChange) error {
+	resource := o.Registry.Resource(scheme.For[*corev1.ConfigMap](o.Table))
+	exists := true
+	changed := func(current scheme.Object) (scheme.Object, error) {
+		object, ok := current.DeepCopyObject().(*corev1.ConfigMap)
+		if !ok {
+			return nil, fmt.Errorf("found a %T", current)
+		}
+		data, err := change(object.Data, exists)
+		if err != nil || apiequality.Semantic.DeepEqual(object.Data, data) {
+			return current, err
+		}
+		object.Data = data
+		return object, nil
+	}
+	current, err := resource.Get(ctx, metav1.NamespaceSystem, name)
+	if apierrors.IsNotFound(err) {
+		exists = false
+		current = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
+		var fresh scheme.Object
+		if fresh, err = changed(current); err == nil && fresh != current {
+			_, err = resource.Create(ctx, metav1.NamespaceSystem, fresh, metav1.CreateOptions{FieldManager: writer})
+			if apierrors.IsAlreadyExists(err) {
+				err = nil // Another apiserver was faster; the next round adds what is this one's.
+			}
+		}
+	} else if err == nil {
+		_, err = resource.Update(ctx, metav1.NamespaceSystem, name, changed, registry.UpdateOptions{FieldManager: writer})
+	}
+	if apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "Too long") {
+		if _, _, gone := resource.Delete(ctx, metav1.NamespaceSystem, name, metav1.DeleteOptions{}); gone != nil && !apierrors.IsNotFound(gone) {
+			return fmt.Errorf("deleting ConfigMap %s, which is too large: %w", name, gone)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("writing ConfigMap %s: %w", name, err)
+	}
+	return nil
+}

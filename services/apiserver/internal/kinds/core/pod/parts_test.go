@@ -115,6 +115,9 @@ func TestResize(t *testing.T) {
 		{"whole pod", func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("5", "5Gi")} }, func(p *corev1.Pod) {
 			p.Spec.Resources.Requests = list("6", "6Gi")
 		}, nil},
+		{"whole pod empty", func(p *corev1.Pod) { p.Spec.Resources = nil }, func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{} }, []string{
+			"spec: Forbidden: only cpu and memory resources are mutable",
+		}},
 		{"whole pod removed", func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("5", "5Gi")} }, func(p *corev1.Pod) { p.Spec.Resources = nil }, []string{
 			"spec.resources: Forbidden: pod-level resources cannot be removed",
 		}},

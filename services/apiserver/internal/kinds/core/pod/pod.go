@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -38,11 +37,7 @@ func Pod() *kinds.Definition {
 			Warnings: func(_, _ *corev1.Pod) []string { return nil }, // Programs update pods, users rarely do.
 		},
 		Subresources: map[string]kinds.ChangeOf[*corev1.Pod]{"status": {
-			Prepare: func(p, old *corev1.Pod) {
-				p.Spec = *old.Spec.DeepCopy()
-				p.DeletionTimestamp, p.OwnerReferences = nil, old.OwnerReferences
-				p.Status.QOSClass = cmp.Or(p.Status.QOSClass, old.Status.QOSClass, qosClass(p))
-			},
+			Prepare:  prepareStatus,
 			Validate: validateStatusUpdate,
 			Warnings: func(p, _ *corev1.Pod) []string { return addressWarnings(&p.Status) },
 		}, "ephemeralcontainers": {Prepare: onlyEphemeral, Validate: podspec.ValidateEphemeralContainers}, "resize": {

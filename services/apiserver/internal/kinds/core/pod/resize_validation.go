@@ -30,11 +30,11 @@ func validateResize(pod, old *corev1.Pod, before, after corev1.PodQOSClass) fiel
 	if !resizable(old) {
 		errs = append(errs, field.Forbidden(path, "Pod running on node without support for resize"))
 	}
+	same := pod.Spec.DeepCopy()
+	errs = append(errs, resizedPod(same, &old.Spec, path)...)
 	if wrong := sameContainers(&pod.Spec, &old.Spec, path); len(wrong) > 0 {
 		return append(errs, wrong...)
 	}
-	same := pod.Spec.DeepCopy()
-	errs = append(errs, resizedPod(same, &old.Spec, path)...)
 	for i := range old.Spec.InitContainers {
 		at := path.Child("initContainers").Index(i)
 		errs = append(errs, resizedInit(&same.InitContainers[i], &old.Spec.InitContainers[i], at)...)
@@ -86,7 +86,8 @@ func sameContainers(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList
 
 // resizedPod checks the change of pod-level resources, and reverts it.
 func resizedPod(spec, old *corev1.PodSpec, path *field.Path) field.ErrorList {
-	if old.Resources == nil && spec.Resources == nil {
+	amounts := func(r *corev1.ResourceRequirements) bool { return r != nil && len(r.Requests)+len(r.Limits) > 0 }
+	if !amounts(old.Resources) && !amounts(spec.Resources) {
 		return nil
 	}
 	if spec.Resources == nil {

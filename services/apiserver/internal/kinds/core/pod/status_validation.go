@@ -40,20 +40,25 @@ func validateStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	never := &corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever} // Ephemeral containers are not restarted.
 	errs = append(errs, ended(pod.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses, never, path.Child("ephemeralContainerStatuses"))...)
 	errs = append(errs, claimStatuses(pod, path.Child("resourceClaimStatuses"))...)
-	errs = append(errs, addresses(pod, path)...)
+	errs = append(errs, extendedClaim(pod.Status.ExtendedResourceClaimStatus, &pod.Spec, path.Child("extendedResourceClaimStatus"))...)
+	errs = append(errs, addresses(&pod.Status, &old.Status, path)...)
 	system := corev1.Linux
 	if pod.Spec.OS != nil {
 		system = pod.Spec.OS.Name
 	}
 	for _, list := range []struct {
-		name     string
-		statuses []corev1.ContainerStatus
+		name       string
+		statuses   []corev1.ContainerStatus
+		containers *[]corev1.Container // nil if they cannot have devices
 	}{
-		{"containerStatuses", pod.Status.ContainerStatuses}, {"initContainerStatuses", pod.Status.InitContainerStatuses},
-		{"ephemeralContainerStatuses", pod.Status.EphemeralContainerStatuses},
+		{"containerStatuses", pod.Status.ContainerStatuses, &pod.Spec.Containers},
+		{"initContainerStatuses", pod.Status.InitContainerStatuses, &pod.Spec.InitContainers},
+		{"ephemeralContainerStatuses", pod.Status.EphemeralContainerStatuses, nil},
 	} {
 		for i := range list.statuses {
-			errs = append(errs, statusUser(list.statuses[i].User, system, path.Child(list.name).Index(i).Child("user", "linux"))...)
+			at := path.Child(list.name).Index(i)
+			errs = append(errs, statusUser(list.statuses[i].User, system, at.Child("user", "linux"))...)
+			errs = append(errs, allocated(&list.statuses[i], list.containers, pod.Status.ExtendedResourceClaimStatus, at.Child("allocatedResourcesStatus"))...)
 		}
 	}
 	return errs
@@ -131,42 +136,37 @@ func ruled(rules []corev1.ContainerRestartRule, code int32) bool {
 	return false
 }
 
-func claimStatuses(pod *corev1.Pod, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, status := range pod.Status.ResourceClaimStatuses {
-		at := path.Index(i).Child("name")
-		if !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c corev1.PodResourceClaim) bool { return c.Name == status.Name }) {
-			errs = append(errs, field.Invalid(at, status.Name, "must match the name of an entry in `spec.resourceClaims`"))
-		}
-		if slices.ContainsFunc(pod.Status.ResourceClaimStatuses[:i], func(s corev1.PodResourceClaimStatus) bool { return s.Name == status.Name }) {
-			errs = append(errs, field.Duplicate(at, status.Name))
-		}
-		if name := status.ResourceClaimName; name != nil {
-			errs = append(errs, values.Invalid(at, name, apivalidation.NameIsDNSSubdomain(*name, false))...)
-		}
+// addresses checks the addresses of a pod and of its node: at most one of each family.
+func addresses(s, old *corev1.PodStatus, path *field.Path) field.ErrorList {
+	at, ips := path.Child("podIPs"), podIPs(s)
+	errs := dualStack(ips, podIPs(old), s.PodIPs, at)
+	switch {
+	case (s.PodIP != "") != (len(ips) > 0):
+		errs = append(errs, field.Invalid(at, s.PodIPs, "podIP and podIPs must either both be set or both be unset"))
+	case len(ips) > 0 && ips[0] != s.PodIP:
+		errs = append(errs, field.Invalid(at.Index(0).Child("ip"), ips[0], "must be equal to `podIP`"))
 	}
-	return errs
+	at, ips = path.Child("hostIPs"), hostIPs(s)
+	if len(ips) > 0 && ips[0] != s.HostIP {
+		errs = append(errs, field.Invalid(at.Index(0).Child("ip"), ips[0], "must be equal to `hostIP`"))
+	}
+	return append(errs, dualStack(ips, hostIPs(old), s.HostIPs, at)...)
 }
 
-// addresses checks the addresses of a pod and of its node: at most one of each family.
-func addresses(pod *corev1.Pod, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	ips := make([]string, len(pod.Status.PodIPs))
-	for i, ip := range pod.Status.PodIPs {
-		ips[i] = ip.IP
+func podIPs(s *corev1.PodStatus) []string {
+	var ips []string
+	for _, ip := range s.PodIPs {
+		ips = append(ips, ip.IP)
 	}
-	errs = append(errs, dualStack(ips, pod.Status.PodIPs, func(i int) any { return pod.Status.PodIPs[i] }, path.Child("podIPs"))...)
-	if len(pod.Status.HostIPs) == 0 {
-		return errs
+	return ips
+}
+
+func hostIPs(s *corev1.PodStatus) []string {
+	var ips []string
+	for _, ip := range s.HostIPs {
+		ips = append(ips, ip.IP)
 	}
-	if first := pod.Status.HostIPs[0].IP; first != pod.Status.HostIP {
-		errs = append(errs, field.Invalid(path.Child("hostIPs").Index(0).Child("ip"), first, "must be equal to `hostIP`"))
-	}
-	ips = make([]string, len(pod.Status.HostIPs))
-	for i, ip := range pod.Status.HostIPs {
-		ips[i] = ip.IP
-	}
-	return append(errs, dualStack(ips, pod.Status.HostIPs, func(i int) any { return pod.Status.HostIPs[i] }, path.Child("hostIPs"))...)
+	return ips
 }
 
 // addressWarnings returns the warnings about addresses in a form that not all programs understand.
@@ -181,10 +181,11 @@ func addressWarnings(s *corev1.PodStatus) []string {
 	return found
 }
 
-func dualStack(ips []string, all any, one func(int) any, path *field.Path) field.ErrorList {
+// dualStack checks the addresses in a list, which is all in the error. Those in old may stay as they are.
+func dualStack(ips, old []string, all any, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range ips {
-		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, nil)...)
+		errs = append(errs, validation.IsValidIPForLegacyField(path.Index(i), ip, true, old)...)
 	}
 	if len(ips) < 2 {
 		return errs
@@ -195,11 +196,6 @@ func dualStack(ips []string, all any, one func(int) any, path *field.Path) field
 	}
 	if !dual || len(ips) > 2 {
 		errs = append(errs, field.Invalid(path, all, "may specify no more than one IP for each IP family"))
-	}
-	for i, ip := range ips {
-		if slices.Contains(ips[:i], ip) {
-			errs = append(errs, field.Duplicate(path.Index(i), one(i)))
-		}
 	}
 	return errs
 }

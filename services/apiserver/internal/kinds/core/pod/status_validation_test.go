@@ -6,6 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// addressed gives a pod addresses, of which ip is the only one for old clients.
+func addressed(ip string, all ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.PodIP = ip
+		for _, each := range all {
+			p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: each})
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}
 	for _, tc := range []struct {
@@ -14,10 +24,13 @@ func TestStatus(t *testing.T) {
 		change func(*corev1.Pod)
 		want   []string
 	}{
-		{"two families", nil, func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}} }, nil},
-		{"one family", nil, func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}, {IP: "10.0.0.1"}} }, []string{
-			"status.podIPs: Invalid value:", "may specify no more than one IP for each IP family", `status.podIPs[1]: Duplicate value: {"ip":"10.0.0.1"}`,
+		{"two families", nil, addressed("10.0.0.1", "10.0.0.1", "fd00::1"), nil},
+		{"one family", nil, addressed("10.0.0.1", "10.0.0.1", "10.0.0.1"), []string{
+			"status.podIPs: Invalid value:", "may specify no more than one IP for each IP family",
 		}},
+		{"a list alone", nil, addressed("", ""), []string{"status.podIPs: Invalid value:", "podIP and podIPs must either both be set or both be unset"}},
+		{"another first", nil, addressed("10.0.0.1", "10.0.0.2"), []string{"status.podIPs[0].ip: Invalid value: \"10.0.0.2\": must be equal to `podIP`"}},
+		{"an odd address stays", addressed("010.0.0.1", "010.0.0.1"), func(*corev1.Pod) {}, nil},
 		{"host", nil, func(p *corev1.Pod) { p.Status.HostIP, p.Status.HostIPs = "10.0.0.1", []corev1.HostIP{{IP: "x"}} }, []string{
 			"status.hostIPs[0].ip: Invalid value: \"x\": must be equal to `hostIP`", `status.hostIPs[0]: Invalid value: "x": must be a valid IP address`,
 		}},
@@ -25,7 +38,7 @@ func TestStatus(t *testing.T) {
 			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "c", ResourceClaimName: new("C")}, {Name: "c"}}
 		}, []string{
 			"status.resourceClaimStatuses[0].name: Invalid value: \"c\": must match the name of an entry in `spec.resourceClaims`",
-			`status.resourceClaimStatuses[0].name: Invalid value: "C"`, `status.resourceClaimStatuses[1].name: Duplicate value: "c"`,
+			`status.resourceClaimStatuses[0].resourceClaimName: Invalid value: "C"`, `status.resourceClaimStatuses[1].name: Duplicate value: "c"`,
 		}},
 		{"conditions", nil, func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: "a b"}} }, []string{`status.conditions[0].Type: Invalid value: "a b"`}},
 		{"another class", func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable }, func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSGuaranteed }, []string{

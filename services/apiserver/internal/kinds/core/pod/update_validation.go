@@ -2,11 +2,13 @@ package pod
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
@@ -27,7 +29,10 @@ func validateUpdate(pod, old *corev1.Pod) field.ErrorList {
 	if len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {
 		return append(errs, field.Forbidden(path.Child("initContainers"), "pod updates may not add or remove containers"))
 	}
-	errs = append(errs, deadline(pod, old, path.Child("activeDeadlineSeconds"))...)
+	stop, wrong := deadline(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))
+	if errs = append(errs, wrong...); stop {
+		return errs
+	}
 	errs = append(errs, moreTolerations(pod.Spec.Tolerations, old.Spec.Tolerations, path.Child("tolerations"))...)
 	errs = append(errs, gatesUpdate(pod, old, path)...)
 	same := pod.Spec.DeepCopy()
@@ -58,17 +63,19 @@ func restore(spec, old *corev1.PodSpec) {
 	}
 }
 
-func deadline(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
-	now, before := pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds
+// deadline checks a change of a pod's deadline. stop means that nothing else is checked.
+func deadline(now, before *int64, path *field.Path) (stop bool, errs field.ErrorList) {
 	switch {
-	case before == nil:
-		return nil
+	case now == nil && before == nil:
+		return false, nil
 	case now == nil:
-		return field.ErrorList{field.Invalid(path, now, "must not update from a positive integer to nil value")}
-	case *now > *before:
-		return field.ErrorList{field.Invalid(path, *now, "must be less than or equal to previous value")}
+		return false, field.ErrorList{field.Invalid(path, now, "must not update from a positive integer to nil value")}
+	case *now < 0 || *now > math.MaxInt32:
+		return true, field.ErrorList{field.Invalid(path, *now, validation.InclusiveRangeError(0, math.MaxInt32))}
+	case before != nil && *now > *before:
+		return true, field.ErrorList{field.Invalid(path, *now, "must be less than or equal to previous value")}
 	}
-	return nil
+	return false, nil
 }
 
 func moreTolerations(now, old []corev1.Toleration, path *field.Path) field.ErrorList {
@@ -84,10 +91,11 @@ func moreTolerations(now, old []corev1.Toleration, path *field.Path) field.Error
 	return nil
 }
 
+// gatesUpdate checks that an update only removes gates. It rejects a new one once.
 func gatesUpdate(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, gate := range pod.Spec.SchedulingGates {
-		if !slices.Contains(old.Spec.SchedulingGates, gate) {
+		if !slices.Contains(old.Spec.SchedulingGates, gate) && !slices.Contains(pod.Spec.SchedulingGates[i+1:], gate) {
 			errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i).Child("name"), "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
 		}
 	}

@@ -65,6 +65,7 @@ func TestPodUpdate(t *testing.T) {
 		{"image", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, nil},
 		{"shorter deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(5)) }, nil},
 		{"longer deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(50)) }, []string{"must be less than or equal to previous value"}},
+		{"odd deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1 << 31)) }, []string{"must be between 0 and 2147483647, inclusive"}},
 		{"no deadline", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = nil }, []string{"must not update from a positive integer to nil value"}},
 		{"one more toleration", func(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "b", Operator: corev1.TolerationOpExists})
@@ -74,6 +75,9 @@ func TestPodUpdate(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b", Image: "b"})
 		}, []string{"pod updates may not add or remove containers"}},
 		{"command", func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"a"} }, []string{"spec: Forbidden: pod updates may not change fields other than"}},
+		{"new gate, twice", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}, {Name: "g"}} }, []string{
+			"spec.schedulingGates[1].name: Forbidden: only deletion is allowed",
+		}},
 		{"new gate", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }, []string{"only deletion is allowed"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -16,7 +16,10 @@ import (
 // is one or the other, and each path is used once.
 func mounts(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	paths := sets.New[string]()
+	paths, used := sets.New[string](), map[string]string{} // of each device's volume the last path
+	for _, device := range c.VolumeDevices {
+		used[device.Name] = device.DevicePath
+	}
 	for i := range c.VolumeMounts {
 		mount, at := &c.VolumeMounts[i], path.Child("volumeMounts").Index(i)
 		if mount.Name == "" {
@@ -32,10 +35,10 @@ func mounts(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.
 			errs = append(errs, field.Invalid(at.Child("mountPath"), mount.MountPath, "must be unique"))
 		}
 		paths.Insert(mount.MountPath)
-		if slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == mount.Name }) {
+		if _, ok := used[mount.Name]; ok {
 			errs = append(errs, field.Invalid(at.Child("name"), mount.Name, "must not already exist in volumeDevices"))
 		}
-		if slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.DevicePath == mount.MountPath }) {
+		if holds(used, mount.MountPath) {
 			errs = append(errs, field.Invalid(at.Child("mountPath"), mount.MountPath, "must not already exist as a path in volumeDevices"))
 		}
 		errs = append(errs, mountOptions(c, mount, at, path.Child("volumeMounts"))...)
@@ -82,7 +85,10 @@ func mountOptions(c *corev1.Container, mount *corev1.VolumeMount, at, all *field
 
 func devices(c *corev1.Container, volumes map[string]*corev1.Volume, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	names, paths := sets.New[string](), sets.New[string]()
+	names, paths, used := sets.New[string](), sets.New[string](), map[string]string{} // of each volume the last path
+	for _, mount := range c.VolumeMounts {
+		used[mount.Name] = mount.MountPath
+	}
 	for i, device := range c.VolumeDevices {
 		at := path.Index(i)
 		volume := volumes[device.Name]
@@ -109,13 +115,23 @@ func devices(c *corev1.Container, volumes map[string]*corev1.Volume, path *field
 		} else {
 			paths.Insert(device.DevicePath)
 		}
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == device.Name }) {
+		if _, ok := used[device.Name]; ok {
 			errs = append(errs, field.Invalid(at.Child("name"), device.Name, "must not already exist in volumeMounts"))
 		}
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == device.DevicePath }) {
+		if holds(used, device.DevicePath) {
 			errs = append(errs, field.Invalid(at.Child("devicePath"), device.DevicePath, "must not already exist as a path in volumeMounts"))
 		}
 		names.Insert(device.Name)
 	}
 	return errs
+}
+
+// holds reports whether a path is that of any volume.
+func holds(used map[string]string, path string) bool {
+	for _, each := range used {
+		if each == path {
+			return true
+		}
+	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
@@ -30,15 +31,11 @@ func controllerRevisionColumns() *columns.Layout {
 	}, func(r *appsv1.ControllerRevision, now time.Time) []any {
 		controller := columns.None
 		if owner := metav1.GetControllerOf(r); owner != nil {
-			group, _, _ := strings.Cut(owner.APIVersion, "/")
-			if !strings.Contains(owner.APIVersion, "/") {
-				group = ""
+			controller = owner.Name
+			// A version that is not well-formed has no group.
+			if kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(); !kind.Empty() {
+				controller = strings.ToLower(kind.String()) + "/" + owner.Name
 			}
-			controller = strings.ToLower(owner.Kind)
-			if group != "" {
-				controller += "." + group
-			}
-			controller += "/" + owner.Name
 		}
 		return []any{r.Name, controller, r.Revision, columns.AgeOf(r, now)}
 	})

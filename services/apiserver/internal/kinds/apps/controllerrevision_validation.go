@@ -1,28 +1,40 @@
 package apps
 
 import (
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateControllerRevision validates a controller revision.
+// validateControllerRevision validates a new controller revision.
 func validateControllerRevision(r *appsv1.ControllerRevision) field.ErrorList {
-	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	if len(r.Data.Raw) == 0 && r.Data.Object == nil {
-		errs = append(errs, field.Required(field.NewPath("data"), "data is mandatory"))
+	errs, path := revisionWhole(r), field.NewPath("data")
+	if r.Data.Raw == nil {
+		return append(errs, field.Required(path, "data is mandatory"))
 	}
-	return append(errs, nonnegative(r.Revision, field.NewPath("revision"))...)
+	var value any
+	if err := json.Unmarshal(r.Data.Raw, &value); err != nil {
+		return append(errs, field.Invalid(path, "<value omitted>", fmt.Sprintf("error parsing data: %v", err)))
+	}
+	if value == nil {
+		return append(errs, field.Required(path, "data is mandatory"))
+	}
+	if _, ok := value.(map[string]any); !ok {
+		errs = append(errs, field.Required(path, "data must be a valid JSON object"))
+	}
+	return errs
 }
 
 // validateControllerRevisionUpdate validates an update of a controller revision: the data is immutable.
 func validateControllerRevisionUpdate(r, old *appsv1.ControllerRevision) field.ErrorList {
-	errs := validateControllerRevision(r)
-	if !apiequality.Semantic.DeepEqual(r.Data, old.Data) {
-		errs = append(errs, field.Invalid(field.NewPath("data"), fmt.Sprintf("%d bytes", len(r.Data.Raw)), apivalidation.FieldImmutableErrorMsg))
-	}
-	return errs
+	return append(revisionWhole(r), apivalidation.ValidateImmutableField(r.Data, old.Data, field.NewPath("data"))...)
+}
+
+// revisionWhole checks everything in a controller revision but its data.
+func revisionWhole(r *appsv1.ControllerRevision) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, nonnegative(r.Revision, field.NewPath("revision"))...)
 }

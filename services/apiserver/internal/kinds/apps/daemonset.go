@@ -28,17 +28,33 @@ func DaemonSet() *kinds.Definition {
 		Update: kinds.ChangeOf[set]{
 			Prepare: func(d, old set) {
 				specStatus.KeepStatus(d, old)
-				number := max(1, templateNumber(old))
+				number := templateNumber(old)
 				if !apiequality.Semantic.DeepEqual(d.Spec.Template, old.Spec.Template) {
 					number++
 				}
 				numberTemplate(d, number)
 			},
 			Validate: validateDaemonSetUpdate,
+			Warnings: func(d, old set) []string {
+				if templateNumber(d) == templateNumber(old) {
+					return nil
+				}
+				return daemonSetWarnings(d)
+			},
 		},
-		Subresources: map[string]kinds.ChangeOf[set]{"status": {Prepare: specStatus.KeepSpec, Validate: validateDaemonSetStatus}},
-		Warnings:     func(d set) []string { return podtemplate.PodTemplateWarnings(&d.Spec.Template, templatePath()) },
+		Subresources: map[string]kinds.ChangeOf[set]{"status": {
+			Prepare: func(d, old set) {
+				specStatus.KeepSpec(d, old)
+				numberTemplate(d, templateNumber(old))
+			},
+			Validate: validateDaemonSetStatus,
+		}},
+		Warnings: daemonSetWarnings,
 	}.Definition()
+}
+
+func daemonSetWarnings(d *appsv1.DaemonSet) []string {
+	return podtemplate.PodTemplateWarnings(&d.Spec.Template, templatePath())
 }
 
 // templateNumber returns the generation of a daemon set's template, which an annotation holds since
@@ -65,12 +81,15 @@ func defaultDaemonSet(d *appsv1.DaemonSet) {
 	podtemplate.DefaultPodTemplate(&d.Spec.Template)
 	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(revisionHistory))
 	kinds.FillString(&d.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
-	if d.Spec.UpdateStrategy.Type != appsv1.RollingUpdateDaemonSetStrategyType {
-		return
+	update, unavailable := &d.Spec.UpdateStrategy, int32(0) // Of a strategy that does not roll, nothing reads it.
+	if update.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+		unavailable = 1
+		if update.RollingUpdate == nil {
+			update.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
+		}
 	}
-	if d.Spec.UpdateStrategy.RollingUpdate == nil {
-		d.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
+	if update.RollingUpdate != nil {
+		kinds.Fill(&update.RollingUpdate.MaxUnavailable, intstr.FromInt32(unavailable))
+		kinds.Fill(&update.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
-	kinds.Fill(&d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
-	kinds.Fill(&d.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 }

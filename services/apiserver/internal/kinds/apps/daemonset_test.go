@@ -21,10 +21,21 @@ func TestDaemonSetTemplateNumber(t *testing.T) {
 	if number(changed) != "1" {
 		t.Errorf("same template: got number %q", number(changed))
 	}
-	changed.Spec.Template.Spec.Containers[0].Image = "other"
+	changed.Spec.Template.Spec.NodeSelector = map[string]string{"beta.kubernetes.io/os": "x"}
+	if got := s.Update.Warnings(changed, d); got != nil {
+		t.Errorf("before the template gets its number: got warnings %q", got)
+	}
 	s.Update.Prepare(changed, d)
 	if number(changed) != "2" {
 		t.Errorf("next template: got number %q", number(changed))
+	}
+	if got := s.Update.Warnings(changed, d); len(got) != 1 {
+		t.Errorf("next template: got warnings %q", got)
+	}
+	reported := changed.DeepCopy()
+	reported.Annotations = nil
+	if s.Subresources["status"].Prepare(reported, changed); number(reported) != "2" {
+		t.Errorf("update of the status: got number %q", number(reported))
 	}
 }
 
@@ -38,6 +49,10 @@ func TestDefaultDaemonSet(t *testing.T) {
 	defaultDaemonSet(d)
 	if d.Spec.UpdateStrategy.RollingUpdate != nil {
 		t.Errorf("got spec %+v", d.Spec)
+	}
+	d.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateDaemonSet{}
+	if defaultDaemonSet(d); d.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.IntVal != 0 || d.Spec.UpdateStrategy.RollingUpdate.MaxSurge.IntVal != 0 {
+		t.Errorf("a strategy that nothing reads: got %+v", d.Spec.UpdateStrategy.RollingUpdate)
 	}
 }
 

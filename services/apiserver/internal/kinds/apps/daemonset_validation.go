@@ -2,6 +2,7 @@ package apps
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -11,8 +12,11 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
 
-// validateDaemonSet validates a daemon set.
-func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
+// validateDaemonSet validates a new daemon set.
+func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList { return daemonSetWith(d, nil) }
+
+// daemonSetWith validates a daemon set; was is the template that an update replaces, nil at creation.
+func daemonSetWith(d *appsv1.DaemonSet, was *corev1.PodTemplateSpec) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&d.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path, spec := field.NewPath("spec"), &d.Spec
 	errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
@@ -22,7 +26,7 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 	if spec.Selector != nil && len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
 		errs = append(errs, field.Invalid(path.Child("selector"), spec.Selector, "empty selector is invalid for daemonset"))
 	}
-	errs = append(errs, template(&spec.Template, "DaemonSet", path.Child("template"))...)
+	errs = append(errs, template(&spec.Template, was, "DaemonSet", path.Child("template"))...)
 	errs = append(errs, nonnegative(int64(spec.MinReadySeconds), path.Child("minReadySeconds"))...)
 	errs = append(errs, daemonSetStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
 	if limit := spec.RevisionHistoryLimit; limit != nil {
@@ -33,7 +37,7 @@ func validateDaemonSet(d *appsv1.DaemonSet) field.ErrorList {
 
 // validateDaemonSetUpdate validates an update of a daemon set.
 func validateDaemonSetUpdate(d, old *appsv1.DaemonSet) field.ErrorList {
-	return append(validateDaemonSet(d), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
+	return append(daemonSetWith(d, &old.Spec.Template), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 
 // validateDaemonSetStatus validates an update of a daemon set's status.

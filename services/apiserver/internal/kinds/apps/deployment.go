@@ -64,14 +64,17 @@ func defaultDeployment(d *appsv1.Deployment) {
 	kinds.Fill(&d.Spec.RevisionHistoryLimit, int32(revisionHistory))
 	kinds.Fill(&d.Spec.ProgressDeadlineSeconds, int32(progressDeadline))
 	kinds.FillString(&d.Spec.Strategy.Type, appsv1.RollingUpdateDeploymentStrategyType)
-	if d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
-		return
+	share := intstr.FromInt32(0) // of a strategy that does not roll, and must not have one
+	if d.Spec.Strategy.Type == appsv1.RollingUpdateDeploymentStrategyType {
+		share = intstr.FromString(surge)
+		if d.Spec.Strategy.RollingUpdate == nil {
+			d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+		}
 	}
-	if d.Spec.Strategy.RollingUpdate == nil {
-		d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+	if d.Spec.Strategy.RollingUpdate != nil {
+		kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, share)
+		kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxSurge, share)
 	}
-	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString(surge))
-	kinds.Fill(&d.Spec.Strategy.RollingUpdate.MaxSurge, intstr.FromString(surge))
 }
 
 func deploymentColumns() *columns.Layout {
@@ -89,14 +92,24 @@ func deploymentColumns() *columns.Layout {
 		containers, images := columns.Template(&d.Spec.Template)
 		return []any{
 			d.Name, fmt.Sprintf("%d/%d", d.Status.ReadyReplicas, wanted(d.Spec.Replicas)), int64(d.Status.UpdatedReplicas),
-			int64(d.Status.AvailableReplicas), columns.AgeOf(d, now), containers, images, columns.Selector(d.Spec.Selector),
+			int64(d.Status.AvailableReplicas), columns.AgeOf(d, now), containers, images, deploymentSelector(d.Spec.Selector),
 		}
 	})
 }
 
+// deploymentSelector returns the selector of a deployment as kubectl prints it: unlike that of other
+// workloads, nothing if it selects all pods or none.
+func deploymentSelector(s *metav1.LabelSelector) string {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return "<invalid>"
+	}
+	return selector.String()
+}
+
 // atMostAll checks that a percentage is not above 100.
 func atMostAll(value *intstr.IntOrString, path *field.Path) field.ErrorList {
-	if value != nil && value.Type == intstr.String && values.Number(value) > 100 {
+	if n, ok := values.Percent(value); ok && n > 100 {
 		return field.ErrorList{field.Invalid(path, value, "must not be greater than 100%")}
 	}
 	return nil

@@ -48,6 +48,10 @@ func TestDeploymentStrategies(t *testing.T) {
 	if d.Spec.Strategy.RollingUpdate != nil {
 		t.Errorf("got strategy %+v", d.Spec.Strategy)
 	}
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{}
+	if defaultDeployment(d); d.Spec.Strategy.RollingUpdate.MaxSurge.IntVal != 0 || d.Spec.Strategy.RollingUpdate.MaxUnavailable == nil {
+		t.Errorf("a strategy that must not be there: got %+v", d.Spec.Strategy.RollingUpdate)
+	}
 	if d.Spec.Template.Spec.EnableServiceLinks != nil {
 		t.Error("a template got service links, which only pods get")
 	}

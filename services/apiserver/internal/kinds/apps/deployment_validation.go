@@ -2,19 +2,26 @@ package apps
 
 import (
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
 
-// validateDeployment validates a deployment.
-func validateDeployment(d *appsv1.Deployment) field.ErrorList {
+// validateDeployment validates a new deployment.
+func validateDeployment(d *appsv1.Deployment) field.ErrorList { return deploymentWith(d, nil) }
+
+// deploymentWith validates a deployment; was is the template that an update replaces, nil at creation.
+func deploymentWith(d *appsv1.Deployment, was *corev1.PodTemplateSpec) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&d.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validateReplicas(d.Spec.Replicas, path)...)
-	errs = append(errs, selected(d.Spec.Selector, &d.Spec.Template, "deployment", "invalid label selector", path)...)
-	errs = append(errs, template(&d.Spec.Template, "ReplicaSet", path.Child("template"))...)
+	wellFormed, wrong := selected(d.Spec.Selector, &d.Spec.Template, "deployment", "invalid label selector", path)
+	errs = append(errs, wrong...)
+	if wellFormed {
+		errs = append(errs, template(&d.Spec.Template, was, "ReplicaSet", path.Child("template"))...)
+	}
 	errs = append(errs, deploymentStrategy(&d.Spec.Strategy, path.Child("strategy"))...)
 	errs = append(errs, nonnegative(int64(d.Spec.MinReadySeconds), path.Child("minReadySeconds"))...)
 	if limit := d.Spec.RevisionHistoryLimit; limit != nil {
@@ -31,7 +38,7 @@ func validateDeployment(d *appsv1.Deployment) field.ErrorList {
 
 // validateDeploymentUpdate validates an update of a deployment.
 func validateDeploymentUpdate(d, old *appsv1.Deployment) field.ErrorList {
-	return append(validateDeployment(d), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
+	return append(deploymentWith(d, &old.Spec.Template), apivalidation.ValidateImmutableField(d.Spec.Selector, old.Spec.Selector, field.NewPath("spec", "selector"))...)
 }
 
 // validateDeploymentStatus validates an update of a deployment's status.

@@ -32,9 +32,9 @@ func validateReplicas(number *int32, path *field.Path) field.ErrorList {
 }
 
 // selected checks that there is a selector and that it matches the template. Errors say that the
-// selector is for kind.
-func selected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, kind, malformed string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
+// selector is for kind. The selector of no pods is well-formed; beside a malformed one, the template is
+// not checked.
+func selected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, kind, malformed string, path *field.Path) (wellFormed bool, errs field.ErrorList) {
 	at := path.Child("selector")
 	if selector == nil {
 		errs = append(errs, field.Required(at, ""))
@@ -46,18 +46,18 @@ func selected(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, 
 	}
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return append(errs, field.Invalid(at, selector, malformed))
+		return false, append(errs, field.Invalid(at, selector, malformed))
 	}
 	if !parsed.Empty() && !parsed.Matches(labels.Set(template.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), template.Labels, mismatch))
 	}
-	return errs
+	return true, errs
 }
 
-// template checks the template of pods that are meant to run for ever. kind is the workload that
-// runs them.
-func template(t *corev1.PodTemplateSpec, kind string, path *field.Path) field.ErrorList {
-	return append(podspec.Template(t, path), lasting(&t.Spec, kind, path.Child("spec"))...)
+// template checks the template of pods that are meant to run for ever, on creation and on each update of
+// old. kind is the workload that runs them.
+func template(t, old *corev1.PodTemplateSpec, kind string, path *field.Path) field.ErrorList {
+	return append(podspec.Template(t, old, path), lasting(&t.Spec, kind, path.Child("spec"))...)
 }
 
 func lasting(spec *corev1.PodSpec, kind string, path *field.Path) field.ErrorList {

@@ -27,19 +27,23 @@ func ReplicaSet() *kinds.Definition {
 		Default:  defaultReplicaSet,
 		Create:   specStatus.Begin,
 		Validate: validateReplicaSet,
-		Update:   kinds.ChangeOf[*appsv1.ReplicaSet]{Prepare: specStatus.KeepStatus, Validate: validateReplicaSetUpdate},
+		Update: kinds.ChangeOf[*appsv1.ReplicaSet]{
+			Prepare: specStatus.KeepStatus, Validate: validateReplicaSetUpdate, Warnings: kinds.IfSpecChanged(replicaSetWarnings),
+		},
 		Subresources: map[string]kinds.ChangeOf[*appsv1.ReplicaSet]{"status": {
 			Prepare: specStatus.KeepSpec, Validate: validateReplicaSetStatus,
 		}},
-		Warnings: func(rs *appsv1.ReplicaSet) []string {
-			return podtemplate.PodTemplateWarnings(&rs.Spec.Template, templatePath())
-		},
+		Warnings:         replicaSetWarnings,
 		CreationWarnings: func(rs *appsv1.ReplicaSet) []string { return podtemplate.WorkloadNameWarnings(rs.Name) },
 		FieldLabels:      []string{"status.replicas"},
 		Fields: func(rs *appsv1.ReplicaSet) fields.Set {
 			return fields.Set{"status.replicas": strconv.Itoa(int(rs.Status.Replicas))}
 		},
 	}.Definition()
+}
+
+func replicaSetWarnings(rs *appsv1.ReplicaSet) []string {
+	return podtemplate.PodTemplateWarnings(&rs.Spec.Template, templatePath())
 }
 
 // defaultReplicaSet sets the defaults of a replica set.

@@ -26,18 +26,21 @@ func ReplicationController() *kinds.Definition {
 		Replicas: kinds.ReplicasOf(func(rc controller) (**int32, int32, *metav1.LabelSelector) {
 			return &rc.Spec.Replicas, rc.Status.Replicas, &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}
 		}),
-		Level:        kinds.Full,
-		Default:      defaultReplicationController,
-		Create:       specStatus.Begin,
-		Validate:     validateReplicationController,
-		Update:       kinds.ChangeOf[controller]{Prepare: specStatus.KeepStatus, Validate: validateReplicationControllerUpdate},
-		Subresources: map[string]kinds.ChangeOf[controller]{"status": {Prepare: specStatus.KeepSpec, Validate: validateReplicationControllerStatus}},
-		Warnings: func(rc controller) []string {
-			if rc.Spec.Template == nil {
-				return nil
-			}
-			return podtemplate.PodTemplateWarnings(rc.Spec.Template, templatePath())
+		Level:    kinds.Full,
+		Default:  defaultReplicationController,
+		Create:   specStatus.Begin,
+		Validate: validateReplicationController,
+		Update: kinds.ChangeOf[controller]{
+			Prepare: specStatus.KeepStatus, Validate: validateReplicationControllerUpdate,
+			Warnings: func(rc, old controller) []string {
+				if rc.Generation == old.Generation {
+					return nil
+				}
+				return replicationControllerWarnings(old) // Kubernetes warns about the template that goes.
+			},
 		},
+		Subresources:     map[string]kinds.ChangeOf[controller]{"status": {Prepare: specStatus.KeepSpec, Validate: validateReplicationControllerStatus}},
+		Warnings:         replicationControllerWarnings,
 		CreationWarnings: func(rc controller) []string { return podtemplate.WorkloadNameWarnings(rc.Name) },
 		FieldLabels:      []string{"status.replicas"},
 		Fields: func(rc controller) fields.Set {
@@ -46,6 +49,13 @@ func ReplicationController() *kinds.Definition {
 	}.Definition()
 	s.Orphans = true
 	return s
+}
+
+func replicationControllerWarnings(rc *corev1.ReplicationController) []string {
+	if rc.Spec.Template == nil {
+		return nil
+	}
+	return podtemplate.PodTemplateWarnings(rc.Spec.Template, templatePath())
 }
 
 // defaultReplicationController sets the defaults of a replication controller: its selector and its own

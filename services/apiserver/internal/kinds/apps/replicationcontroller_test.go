@@ -43,7 +43,16 @@ func TestReplicationControllerFields(t *testing.T) {
 	}
 }
 
-func TestReplicationControllerWithoutATemplateGetsNoWarning(t *testing.T) {
+func TestReplicationControllerWarnings(t *testing.T) {
+	old, now := &corev1.ReplicationController{}, &corev1.ReplicationController{}
+	old.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{"beta.kubernetes.io/os": "x"}}}
+	if got := ReplicationController().Update.Warnings(now, old); got != nil {
+		t.Errorf("an unchanged controller: got warnings %q", got)
+	}
+	now.Generation++
+	if got := ReplicationController().Update.Warnings(now, old); len(got) != 1 {
+		t.Errorf("got warnings %q, want the one about the old template", got)
+	}
 	if got := ReplicationController().Warnings(&corev1.ReplicationController{}); got != nil {
 		t.Errorf("got %q", got)
 	}

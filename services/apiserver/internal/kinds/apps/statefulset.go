@@ -24,24 +24,39 @@ func StatefulSet() *kinds.Definition {
 		Replicas: kinds.ReplicasOf(func(s set) (**int32, int32, *metav1.LabelSelector) {
 			return &s.Spec.Replicas, s.Status.Replicas, s.Spec.Selector
 		}),
-		Level:        kinds.Full,
-		Default:      defaultStatefulSet,
-		Create:       specStatus.Begin,
-		Validate:     validateStatefulSet,
-		Update:       kinds.ChangeOf[set]{Prepare: specStatus.KeepStatus, Validate: validateStatefulSetUpdate},
+		Level:    kinds.Full,
+		Default:  defaultStatefulSet,
+		Create:   specStatus.Begin,
+		Validate: validateStatefulSet,
+		Update: kinds.ChangeOf[set]{Prepare: specStatus.KeepStatus, Validate: validateStatefulSetUpdate, Warnings: func(s, old set) []string {
+			var found []string
+			if s.Generation != old.Generation {
+				found = podtemplate.PodTemplateWarnings(&s.Spec.Template, templatePath())
+			}
+			return append(found, statefulSetWarnings(s, "Spec")...) // Kubernetes' path has this part only here.
+		}},
 		Subresources: map[string]kinds.ChangeOf[set]{"status": {Prepare: specStatus.KeepSpec, Validate: validateStatefulSetStatus}},
 		Warnings: func(s set) []string {
-			found := podtemplate.PodTemplateWarnings(&s.Spec.Template, templatePath())
-			for i := range s.Spec.VolumeClaimTemplates {
-				at := field.NewPath("spec", "volumeClaimTemplates").Index(i)
-				found = append(found, podtemplate.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, at)...)
-			}
-			if limit := s.Spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
-				found = append(found, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
-			}
-			return found
+			return append(podtemplate.PodTemplateWarnings(&s.Spec.Template, templatePath()), statefulSetWarnings(s, "")...)
 		},
 	}.Definition()
+}
+
+// statefulSetWarnings returns the warnings about a stateful set's claims, in whose paths child comes last if
+// it is not empty, and about its history.
+func statefulSetWarnings(s *appsv1.StatefulSet, child string) []string {
+	var found []string
+	for i := range s.Spec.VolumeClaimTemplates {
+		at := field.NewPath("spec", "volumeClaimTemplates").Index(i)
+		if child != "" {
+			at = at.Child(child)
+		}
+		found = append(found, podtemplate.ClaimWarnings(&s.Spec.VolumeClaimTemplates[i].Spec, at)...)
+	}
+	if limit := s.Spec.RevisionHistoryLimit; limit != nil && *limit < 0 {
+		found = append(found, "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended")
+	}
+	return found
 }
 
 // defaultStatefulSet sets the defaults of a stateful set and its claims.
@@ -57,9 +72,11 @@ func defaultStatefulSet(s *appsv1.StatefulSet) {
 			update.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
 		}
 	}
-	if update.Type == appsv1.RollingUpdateStatefulSetStrategyType && update.RollingUpdate != nil {
+	if update.RollingUpdate != nil {
 		kinds.Fill(&update.RollingUpdate.Partition, int32(0))
-		kinds.Fill(&update.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		if update.Type == appsv1.RollingUpdateStatefulSetStrategyType {
+			kinds.Fill(&update.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+		}
 	}
 	if s.Spec.PersistentVolumeClaimRetentionPolicy == nil {
 		s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}

@@ -37,6 +37,10 @@ func TestDefaultStatefulSet(t *testing.T) {
 	if s.Spec.UpdateStrategy.RollingUpdate != nil {
 		t.Errorf("a strategy with a type: got %+v", s.Spec.UpdateStrategy)
 	}
+	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{}}
+	if defaultStatefulSet(s); *s.Spec.UpdateStrategy.RollingUpdate.Partition != 0 || s.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable != nil {
+		t.Errorf("a strategy that must not be there: got %+v", s.Spec.UpdateStrategy.RollingUpdate)
+	}
 }
 
 func TestStatefulSetGenerations(t *testing.T) {
@@ -63,5 +67,9 @@ func TestStatefulSetWarnings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, StatefulSet().Warnings(set)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	want = []string{`spec.volumeClaimTemplates[0].Spec.resources.requests[storage]: fractional byte value "100m" is invalid, must be an integer`, want[2]}
+	if diff := cmp.Diff(want, StatefulSet().Update.Warnings(set, set)); diff != "" {
+		t.Errorf("warnings of an update that does not change the pods (-want +got):\n%s", diff)
 	}
 }

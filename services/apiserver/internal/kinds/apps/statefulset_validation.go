@@ -5,23 +5,23 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/volume"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
-
-const immutableStatefulSet = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 
 // validateStatefulSet validates a new stateful set.
 func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := apivalidation.ValidateObjectMeta(&s.ObjectMeta, true, apivalidation.NameIsDNSLabel, field.NewPath("metadata"))
-	errs = append(errs, statefulSetSpec(&s.Spec, path)...)
+	errs = append(errs, statefulSetSpec(&s.Spec, nil, false, path)...)
 	if s.Spec.ServiceName != "" {
 		for _, msg := range utilvalidation.IsDNS1123Label(s.Spec.ServiceName) {
 			errs = append(errs, field.Invalid(path.Child("serviceName"), s.Spec.ServiceName, msg))
@@ -36,16 +36,14 @@ func validateStatefulSet(s *appsv1.StatefulSet) field.ErrorList {
 // validateStatefulSetUpdate validates an update of a stateful set. The fields that identify its pods and
 // select them are immutable.
 func validateStatefulSetUpdate(s, old *appsv1.StatefulSet) field.ErrorList {
-	path := field.NewPath("spec")
-	errs := statefulSetSpec(&s.Spec, path)
-	same := s.Spec.DeepCopy()
-	same.Replicas, same.Template, same.UpdateStrategy = old.Spec.Replicas, old.Spec.Template, old.Spec.UpdateStrategy
-	same.MinReadySeconds, same.Ordinals, same.RevisionHistoryLimit = old.Spec.MinReadySeconds, old.Spec.Ordinals, old.Spec.RevisionHistoryLimit
-	same.PersistentVolumeClaimRetentionPolicy = old.Spec.PersistentVolumeClaimRetentionPolicy
-	if !apiequality.Semantic.DeepEqual(*same, old.Spec) {
-		errs = append(errs, field.Forbidden(path, immutableStatefulSet))
-	}
-	return errs
+	path, was := field.NewPath("spec"), &old.Spec
+	// A set that was valid only before some check existed can still be changed, and deleted.
+	excused := len(statefulSetSpec(was, &was.Template, false, path)) > 0
+	errs := statefulSetSpec(&s.Spec, &was.Template, excused, path)
+	errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.Selector, was.Selector, path.Child("selector"))...)
+	errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.VolumeClaimTemplates, was.VolumeClaimTemplates, path.Child("volumeClaimTemplates"))...)
+	errs = append(errs, apivalidation.ValidateImmutableField(s.Spec.ServiceName, was.ServiceName, path.Child("serviceName"))...)
+	return append(errs, apivalidation.ValidateImmutableField(s.Spec.PodManagementPolicy, was.PodManagementPolicy, path.Child("podManagementPolicy"))...)
 }
 
 // validateStatefulSetStatus validates an update of a stateful set's status.
@@ -57,7 +55,9 @@ func validateStatefulSetStatus(s, old *appsv1.StatefulSet) field.ErrorList {
 	return append(errs, collisions(status.CollisionCount, old.Status.CollisionCount, path.Child("collisionCount"))...)
 }
 
-func statefulSetSpec(spec *appsv1.StatefulSetSpec, path *field.Path) field.ErrorList {
+// statefulSetSpec checks the spec of a stateful set, but not what is immutable. was is the template that an
+// update replaces, nil at creation. The pods of an excused set are not checked.
+func statefulSetSpec(spec *appsv1.StatefulSetSpec, was *corev1.PodTemplateSpec, excused bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch at := path.Child("podManagementPolicy"); spec.PodManagementPolicy {
 	case "":
@@ -78,8 +78,29 @@ func statefulSetSpec(spec *appsv1.StatefulSetSpec, path *field.Path) field.Error
 	if spec.Ordinals != nil {
 		errs = append(errs, nonnegative(int64(spec.Ordinals.Start), path.Child("ordinals", "start"))...)
 	}
-	errs = append(errs, selected(spec.Selector, &spec.Template, "statefulset", "", path)...)
-	return append(errs, template(volume.WithClaims(&spec.Template, spec.VolumeClaimTemplates), "StatefulSet", path.Child("template"))...)
+	wellFormed, wrong := selected(spec.Selector, &spec.Template, "statefulset", "", path)
+	errs = append(errs, wrong...)
+	at := path.Child("template")
+	if wellFormed {
+		errs = append(errs, statefulPods(spec, was, excused, at)...)
+	}
+	return append(errs, lasting(&spec.Template.Spec, "StatefulSet", at.Child("spec"))...)
+}
+
+// statefulPods checks the template of a stateful set as its pods will be: with volumes for its claims, and
+// with the host name and the subdomain that the controller gives them.
+func statefulPods(spec *appsv1.StatefulSetSpec, was *corev1.PodTemplateSpec, excused bool, path *field.Path) field.ErrorList {
+	if excused {
+		errs := metav1validation.ValidateLabels(spec.Template.Labels, path.Child("labels"))
+		errs = append(errs, apivalidation.ValidateAnnotations(spec.Template.Annotations, path.Child("annotations"))...)
+		return append(errs, podspec.Annotations(spec.Template.Annotations, &spec.Template.Spec, path.Child("annotations"))...)
+	}
+	pods := volume.WithClaims(&spec.Template, spec.VolumeClaimTemplates)
+	if pods.Spec.Hostname != "" || pods.Spec.Subdomain != "" {
+		pods = pods.DeepCopy()
+		pods.Spec.Hostname, pods.Spec.Subdomain = "", ""
+	}
+	return podspec.Template(pods, was, path)
 }
 
 func statefulSetStrategy(s *appsv1.StatefulSetUpdateStrategy, path *field.Path) field.ErrorList {

@@ -35,7 +35,7 @@ func TestStatefulSet(t *testing.T) {
 		{"strategy", func(s s) { s.Spec.UpdateStrategy.Type = "Odd" }, []string{`spec.updateStrategy: Invalid value: {"type":"Odd"}: must be 'RollingUpdate' or 'OnDelete'`}},
 		{"rolling on delete", func(s s) {
 			s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{}}
-		}, []string{"spec.updateStrategy.rollingUpdate: Invalid value: {}: only allowed for updateStrategy 'RollingUpdate'"}},
+		}, []string{"spec.updateStrategy.rollingUpdate: Invalid value: {\"partition\":0}: only allowed for updateStrategy 'RollingUpdate'"}},
 		{"partition", func(s s) {
 			s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(-1))}
 		}, []string{"spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0"}},
@@ -61,6 +61,18 @@ func TestStatefulSet(t *testing.T) {
 			s.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "data"}}
 			s.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		}, nil},
+		{"names that pods do not keep", func(s s) { s.Spec.Template.Spec.Hostname, s.Spec.Template.Spec.Subdomain = "a.b", "c.d" }, nil},
+		{"claims of one name", func(s s) {
+			s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{claim("data"), claim("data")}
+			s.Spec.Template.Spec.Volumes = []corev1.Volume{{}}
+		}, []string{"spec.template.spec.volumes[1].name: Required value"}},
+		{"malformed selector", func(s s) {
+			s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
+			s.Spec.Template.Spec.Containers = nil
+		}, []string{
+			`spec.selector.matchExpressions[0].operator: Invalid value: "Like": not a valid selector operator`,
+			`spec.selector: Invalid value: {"matchLabels":{"app":"web"},"matchExpressions":[{"key":"app","operator":"Like"}]}`,
+		}},
 		{"mounted nothing", func(s s) {
 			s.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 		}, []string{`spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`}},
@@ -85,19 +97,30 @@ func TestStatefulSet(t *testing.T) {
 		s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		s.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete"
 	}))
-	for name, change := range map[string]func(s){
-		"service": func(s s) { s.Spec.ServiceName = "other" }, "policy": func(s s) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement },
-		"claims": func(s s) {
+	for field, change := range map[string]func(s){
+		"spec.serviceName":         func(s s) { s.Spec.ServiceName = "other" },
+		"spec.podManagementPolicy": func(s s) { s.Spec.PodManagementPolicy = appsv1.ParallelPodManagement },
+		"spec.volumeClaimTemplates": func(s s) {
 			s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests["storage"] = resource.MustParse("2Gi")
 		},
-		"selector": func(s s) {
+		"spec.selector": func(s s) {
 			s.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			errortest.Exactly(t, update(change), "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden")
+		t.Run(field, func(t *testing.T) {
+			if errs := update(change); len(errs) != 1 || errs[0].Field != field || errs[0].Detail != "field is immutable" {
+				t.Errorf("got %v", errs)
+			}
 		})
 	}
+	// A set that was valid only before a check existed stays updatable.
+	outdated := set()
+	outdated.Spec.Template.Spec.Containers[0].Image = ""
+	defaultStatefulSet(outdated)
+	annotated := outdated.DeepCopy()
+	annotated.Spec.Template.Annotations = map[string]string{"a b": "c"}
+	errortest.Exactly(t, validateStatefulSetUpdate(outdated.DeepCopy(), outdated))
+	errortest.Contain(t, validateStatefulSetUpdate(annotated, outdated), "spec.template.annotations: Invalid value")
 	o := set()
 	o.Status.CollisionCount = new(int32(1))
 	n := set()

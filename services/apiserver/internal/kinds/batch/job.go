@@ -176,7 +176,7 @@ func jobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 		}
 	}
 	errs = append(errs, replacementPolicy(spec, path.Child("podReplacementPolicy"))...)
-	errs = append(errs, podspec.Template(&spec.Template, path.Child("template"))...)
+	errs = append(errs, podspec.Template(&spec.Template, nil, path.Child("template"))...)
 	return append(errs, restartPolicy(spec, path.Child("template", "spec", "restartPolicy"))...)
 }
 

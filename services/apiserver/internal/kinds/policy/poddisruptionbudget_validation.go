@@ -43,7 +43,7 @@ func budgetBound(value *intstr.IntOrString, path *field.Path) field.ErrorList {
 		return nil
 	}
 	errs := values.ValidateNumberOrPercent(value, path)
-	if value.Type == intstr.String && values.Number(value) > 100 {
+	if n, ok := values.Percent(value); ok && n > 100 {
 		errs = append(errs, field.Invalid(path, *value, "must not be greater than 100%"))
 	}
 	return errs

@@ -23,14 +23,18 @@ func WithClaims(t *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim
 		return t
 	}
 	copied := t.DeepCopy()
+	var made []corev1.Volume
 	for _, claim := range claims {
-		copied.Spec.Volumes = slices.DeleteFunc(copied.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name })
-	}
-	for _, claim := range claims {
-		copied.Spec.Volumes = append(copied.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
+		same := func(v corev1.Volume) bool { return v.Name == claim.Name }
+		copied.Spec.Volumes = slices.DeleteFunc(copied.Spec.Volumes, same)
+		if slices.ContainsFunc(made, same) {
+			continue
+		}
+		made = append(made, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
 		}})
 	}
+	copied.Spec.Volumes = append(made, copied.Spec.Volumes...)
 	return copied
 }
 

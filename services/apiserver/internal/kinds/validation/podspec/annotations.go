@@ -103,22 +103,22 @@ func AnnotationsUpdate(pod, old *corev1.Pod, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// confinement checks that the fields of a new pod agree with its legacy annotations.
-func confinement(pod *corev1.Pod, path *field.Path) field.ErrorList {
+// confinement checks that the fields of a new pod, or of a template, agree with its legacy annotations.
+func confinement(annotations map[string]string, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	own := pod.Spec.SecurityContext
+	own := spec.SecurityContext
 	if own != nil {
-		errs = append(errs, sameSeccomp(pod.Annotations, seccompPod, own.SeccompProfile, path.Child("securityContext", "seccompProfile"))...)
+		errs = append(errs, sameSeccomp(annotations, seccompPod, own.SeccompProfile, path.Child("securityContext", "seccompProfile"))...)
 	}
-	podtemplate.EachContainer(&pod.Spec, path, func(c *corev1.Container, at *field.Path) {
+	podtemplate.EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		if c.SecurityContext != nil {
-			errs = append(errs, sameSeccomp(pod.Annotations, seccompContainer+c.Name, c.SecurityContext.SeccompProfile, at.Child("securityContext", "seccompProfile"))...)
+			errs = append(errs, sameSeccomp(annotations, seccompContainer+c.Name, c.SecurityContext.SeccompProfile, at.Child("securityContext", "seccompProfile"))...)
 		}
 	})
-	if pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows {
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
 		return errs
 	}
-	podtemplate.EachContainer(&pod.Spec, path, func(c *corev1.Container, at *field.Path) {
+	podtemplate.EachContainer(spec, path, func(c *corev1.Container, at *field.Path) {
 		var profile *corev1.AppArmorProfile
 		if own != nil {
 			profile = own.AppArmorProfile
@@ -126,7 +126,7 @@ func confinement(pod *corev1.Pod, path *field.Path) field.ErrorList {
 		if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 			profile = c.SecurityContext.AppArmorProfile
 		}
-		errs = append(errs, sameAppArmor(pod.Annotations, c.Name, profile, at.Child("securityContext", "appArmorProfile"))...)
+		errs = append(errs, sameAppArmor(annotations, c.Name, profile, at.Child("securityContext", "appArmorProfile"))...)
 	})
 	return errs
 }

@@ -28,7 +28,7 @@ func Validate(pod *corev1.Pod) field.ErrorList {
 	if len(pod.Spec.SchedulingGates) > 0 && pod.Spec.NodeName != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared"))
 	}
-	return append(errs, confinement(pod, field.NewPath("spec"))...)
+	return append(errs, confinement(pod.Annotations, &pod.Spec, field.NewPath("spec"))...)
 }
 
 // MetadataAndSpec checks the metadata and the spec of a pod on creation, and on each update of old.
@@ -42,21 +42,22 @@ func MetadataAndSpec(pod, old *corev1.Pod) field.ErrorList {
 	return append(errs, checkSpec(&pod.Spec, was, pod, field.NewPath("spec"))...)
 }
 
-// Template validates a pod template.
-func Template(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+// Template validates a pod template. old is the template that an update replaces, which may hold what no
+// new one may; nil if there is none.
+func Template(template, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	was := &corev1.PodSpec{}
+	if old != nil {
+		was = &old.Spec
+	}
 	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, Annotations(template.Annotations, &template.Spec, path.Child("annotations"))...)
-	errs = append(errs, spec(&template.Spec, path.Child("spec"))...)
+	errs = append(errs, checkSpec(&template.Spec, was, nil, path.Child("spec"))...)
+	errs = append(errs, confinement(template.Annotations, &template.Spec, path.Child("spec"))...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
 	}
 	return errs
-}
-
-// spec validates the spec of a template.
-func spec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	return checkSpec(spec, &corev1.PodSpec{}, nil, path)
 }
 
 // checkSpec checks the spec of a pod, or of a template when there is no pod yet. A few things are

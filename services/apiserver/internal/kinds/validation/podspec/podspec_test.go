@@ -111,7 +111,7 @@ func TestPod(t *testing.T) {
 			}
 		}, []string{
 			"nodeSelectorTerms: Required value: must have at least one node selector term", "weight: Invalid value: 0: must be in the range 1-100",
-			"values: Required value: must be specified when `operator` is 'In' or 'NotIn'", "must be an integer when `operator` is 'Lt' or 'Gt'",
+			"values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
 			"topologyKey: Required value: can not be empty",
 		}},
 		{"security", func(p *corev1.Pod) {

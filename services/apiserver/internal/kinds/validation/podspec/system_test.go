@@ -292,7 +292,7 @@ func TestHostNetworkOfATemplate(t *testing.T) {
 	if port := template.Spec.Containers[0].Ports[0].HostPort; port != 0 {
 		t.Errorf("the template got the host's port %d", port)
 	}
-	if errs := Template(template, field.NewPath("template")); len(errs) > 0 {
+	if errs := Template(template, nil, field.NewPath("template")); len(errs) > 0 {
 		t.Error(errs)
 	}
 }

@@ -1,7 +1,6 @@
 package scheduling
 
 import (
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,7 +108,7 @@ func Affinity(a *corev1.Affinity, path *field.Path) field.ErrorList {
 		for i, term := range node.PreferredDuringSchedulingIgnoredDuringExecution {
 			p := at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
 			errs = append(errs, weight(term.Weight, p.Child("weight"))...)
-			errs = append(errs, nodeTerm(term.Preference, p.Child("preference"))...)
+			errs = append(errs, nodeTerm(term.Preference, true, p.Child("preference"))...)
 		}
 	}
 	if pods := a.PodAffinity; pods != nil {
@@ -136,20 +135,22 @@ func NodeSelector(selector *corev1.NodeSelector, path *field.Path) field.ErrorLi
 	}
 	var errs field.ErrorList
 	for i, term := range selector.NodeSelectorTerms {
-		errs = append(errs, nodeTerm(term, at.Index(i))...)
+		errs = append(errs, nodeTerm(term, false, at.Index(i))...)
 	}
 	return errs
 }
 
-func nodeTerm(term corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
+// nodeTerm checks a term of a node selector. A preferred one may have values that no label can have: there
+// is only a warning about these.
+func nodeTerm(term corev1.NodeSelectorTerm, preferred bool, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, requirement := range term.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
 		errs = append(errs, requirementValues(requirement, at)...)
 		errs = append(errs, metav1validation.ValidateLabelName(requirement.Key, at.Child("key"))...)
 		for j, value := range requirement.Values {
-			for _, msg := range validation.IsValidLabelValue(value) {
-				errs = append(errs, field.Invalid(at.Child("values").Index(j), value, msg))
+			if !preferred {
+				errs = append(errs, values.Invalid(at.Child("values").Index(j), value, validation.IsValidLabelValue(value))...)
 			}
 		}
 	}
@@ -187,9 +188,6 @@ func requirementValues(r corev1.NodeSelectorRequirement, path *field.Path) field
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
 			return field.ErrorList{field.Required(path.Child("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")}
-		}
-		if _, err := strconv.ParseInt(r.Values[0], 10, 64); err != nil {
-			return field.ErrorList{field.Invalid(path.Child("values").Index(0), r.Values[0], "must be an integer when `operator` is 'Lt' or 'Gt'")}
 		}
 	default:
 		return field.ErrorList{field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator")}

@@ -2,6 +2,7 @@ package values
 
 import (
 	"strconv"
+	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -24,22 +25,24 @@ func ValidateNumberOrPercent(value *intstr.IntOrString, path *field.Path) field.
 	return errs
 }
 
-// Number returns the number in a number or percentage; 0 when there is none.
+// Number returns the number in a number, a percentage or the text of a number; 0 when there is none.
 func Number(value *intstr.IntOrString) int {
 	if value == nil {
 		return 0
 	}
-	if value.Type == intstr.Int {
-		return int(value.IntVal)
+	if n, ok := Percent(value); ok {
+		return n
 	}
-	if len(value.StrVal) == 0 {
-		return 0
+	return value.IntValue()
+}
+
+// Percent returns the number in a percentage, and reports whether value is one.
+func Percent(value *intstr.IntOrString) (number int, ok bool) {
+	if value == nil || value.Type != intstr.String || len(validation.IsValidPercent(value.StrVal)) > 0 {
+		return 0, false
 	}
-	n, err := strconv.Atoi(value.StrVal[:len(value.StrVal)-1])
-	if err != nil {
-		return 0
-	}
-	return n
+	number, err := strconv.Atoi(strings.TrimSuffix(value.StrVal, "%"))
+	return number, err == nil
 }
 
 func Nonnegative(value int64, path *field.Path) field.ErrorList {

@@ -2,18 +2,15 @@ package volumesource
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
 )
 
 // origin is one kind of volume source: its name in Kubernetes' error about a second one, which for one
@@ -148,7 +145,7 @@ func ephemeralVolume(v *corev1.Volume, podName string, at *field.Path) field.Err
 	if template := v.Ephemeral.VolumeClaimTemplate; template == nil {
 		errs = append(errs, field.Required(path, ""))
 	} else {
-		errs = append(errs, onlyLabels(&template.ObjectMeta, path.Child("metadata"))...)
+		errs = append(errs, metadata.ValidateTemplate(&template.ObjectMeta, path.Child("metadata"))...)
 		errs = append(errs, claim.Spec(&template.Spec, nil, path.Child("spec"))...)
 	}
 	if podName == "" || v.Name == "" {
@@ -157,21 +154,6 @@ func ephemeralVolume(v *corev1.Volume, podName string, at *field.Path) field.Err
 	name := podName + "-" + v.Name
 	for _, msg := range apivalidation.NameIsDNSSubdomain(name, false) {
 		errs = append(errs, field.Invalid(at.Child("name"), v.Name, fmt.Sprintf("PVC name %q: %v", name, msg)))
-	}
-	return errs
-}
-
-// onlyLabels checks the metadata of a template that may have only labels and annotations.
-func onlyLabels(meta *metav1.ObjectMeta, path *field.Path) field.ErrorList {
-	errs := apivalidation.ValidateAnnotations(meta.Annotations, path.Child("annotations"))
-	errs = append(errs, metav1validation.ValidateLabels(meta.Labels, path.Child("labels"))...)
-	value := reflect.ValueOf(*meta)
-	for i := range value.NumField() {
-		name := value.Type().Field(i).Name
-		if name == "Labels" || name == "Annotations" || value.Field(i).IsZero() {
-			continue
-		}
-		errs = append(errs, field.Forbidden(path.Child(strings.ToLower(name[:1])+name[1:]), "cannot be set"))
 	}
 	return errs
 }

@@ -47,7 +47,7 @@ func TestTemplate(t *testing.T) {
 			template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t", Namespace: "default"}, Template: corev1.PodTemplateSpec{Spec: valid().Spec}}
 			tc.change(&template.Template)
 			podtemplate.DefaultPodTemplate(&template.Template)
-			errortest.Exactly(t, Template(&template.Template, field.NewPath("template")), tc.want...)
+			errortest.Exactly(t, Template(&template.Template, nil, field.NewPath("template")), tc.want...)
 		})
 	}
 	p := valid()

@@ -205,6 +205,50 @@ func TestRepairLeavesOthersAddresses(t *testing.T) {
 	}
 }
 
+// TestRepairReportsEachConflict checks that the order of the services does not matter, nor whether the
+// address is recorded already.
+func TestRepairReportsEachConflict(t *testing.T) {
+	addr := netip.MustParseAddr("10.0.0.1")
+	owner, other, third := types.NamespacedName{Name: "owner"}, types.NamespacedName{Name: "other"}, types.NamespacedName{Name: "third"}
+	for name, tc := range map[string]struct {
+		recorded bool
+		services []types.NamespacedName
+		want     []types.NamespacedName
+	}{
+		"the owner alone":            {true, []types.NamespacedName{owner}, nil},
+		"the owner first":            {true, []types.NamespacedName{owner, other}, []types.NamespacedName{other}},
+		"the owner last":             {true, []types.NamespacedName{other, owner}, []types.NamespacedName{other}},
+		"the owner between":          {true, []types.NamespacedName{other, owner, third}, []types.NamespacedName{other, third}},
+		"no owner":                   {true, []types.NamespacedName{other, third}, []types.NamespacedName{other, third}},
+		"no record, the first is it": {false, []types.NamespacedName{owner, other, third}, []types.NamespacedName{other, third}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ips := newIPAllocator(newStore(t), scheme.New())
+			if tc.recorded {
+				if err := ips.create(t.Context(), addr, owner); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var services []*corev1.Service
+			for _, service := range tc.services {
+				services = append(services, &corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Name: service.Name}, Spec: corev1.ServiceSpec{ClusterIPs: []string{addr.String()}},
+				})
+			}
+			var got []types.NamespacedName
+			err := ips.Repair(t.Context(), services, func(at netip.Addr, service, holder types.NamespacedName) {
+				if at != addr || holder != owner {
+					t.Errorf("%s of %s is reported as %s's, want %s", at, service, holder, owner)
+				}
+				got = append(got, service)
+			})
+			if err != nil || !slices.Equal(got, tc.want) {
+				t.Errorf("the conflicts are with %v, want %v: %v", got, tc.want, err)
+			}
+		})
+	}
+}
+
 func TestPorts(t *testing.T) {
 	s := newStore(t)
 	ports, err := NewPorts(s, PortRange{First: 30000, Last: 30019})

@@ -100,11 +100,12 @@ func (a *ipAllocator) Repair(ctx context.Context, services []*corev1.Service, co
 	if err != nil {
 		return fmt.Errorf("repairing service addresses: %w", err)
 	}
-	known := map[netip.Addr]*networkingv1.IPAddress{}
+	// idle are the records of addresses that no service holds.
+	owners, idle := map[netip.Addr]types.NamespacedName{}, map[netip.Addr]*networkingv1.IPAddress{}
 	for _, obj := range page.Objects {
 		if ip, ok := obj.(*networkingv1.IPAddress); ok {
 			if addr, err := netip.ParseAddr(ip.Name); err == nil {
-				known[addr] = ip
+				owners[addr], idle[addr] = ownerOf(ip), ip
 			}
 		}
 	}
@@ -115,21 +116,26 @@ func (a *ipAllocator) Repair(ctx context.Context, services []*corev1.Service, co
 			if err != nil {
 				continue // headless
 			}
-			if ip := known[addr]; ip != nil {
-				if owner := ownerOf(ip); owner != service {
+			delete(idle, addr)
+			if owner, ok := owners[addr]; ok {
+				if owner != service {
 					conflict(addr, service, owner)
 				}
-				delete(known, addr)
-			} else if err := a.create(ctx, addr, service); err != nil && !errors.Is(err, errTaken) {
+				continue
+			}
+			switch err := a.create(ctx, addr, service); {
+			case err == nil:
+				owners[addr] = service
+			case !errors.Is(err, errTaken): // A record that is newer than the list: the next repair reads it.
 				return err
 			}
 		}
 	}
-	for addr, ip := range known {
+	for addr, ip := range idle {
 		if ip.Labels[networkingv1.LabelManagedBy] != managedBy || time.Since(ip.CreationTimestamp.Time) < grace {
 			continue
 		}
-		if err := a.Release(ctx, addr, ownerOf(ip)); err != nil {
+		if err := a.Release(ctx, addr, owners[addr]); err != nil {
 			return err
 		}
 	}

@@ -52,6 +52,8 @@ type entry struct {
 	name   string
 	plugin constructor
 	flags  flags
+	// absent says why the plugin is not here yet; empty if it is.
+	absent string
 }
 
 // constructor returns a plugin without its name.
@@ -66,28 +68,78 @@ const (
 	asks
 )
 
-// list returns all plugins in Kubernetes' order.
+// Why plugins of Kubernetes are not here.
+const (
+	noControllers = "its controllers, which take the finalizers away again, are not here, and without them every claim and volume would hang in deletion"
+	noWebhooks    = "webhooks are not called"
+	noPolicies    = "admission policies are not evaluated"
+	notBuilt      = "it is not built"
+)
+
+// list returns all plugins in Kubernetes' order, those that are not here among them.
 func list() []entry {
 	return []entry{
-		{"NamespaceLifecycle", reading(namespacelifecycle.Plugin), 0},
-		{"LimitRanger", reading(limits.Plugin), 0},
-		{"ServiceAccount", reading(serviceaccount.Plugin), 0},
-		{"NodeRestriction", nodeRestriction, 0},
-		{"TaintNodesByCondition", alone(taints.NodesByCondition), 0},
-		{"AlwaysPullImages", alone(alwayspullimages.Plugin), off},
-		{"PodSecurity", podSecurity, 0},
-		{"Priority", reading(priority.Plugin), 0},
-		{"DefaultTolerationSeconds", alone(taints.DefaultTolerationSeconds), 0},
-		{"DefaultStorageClass", reading(storageclass.Default), 0},
-		{"OwnerReferencesPermissionEnforcement", ownerReferences, off | asks},
-		{"PersistentVolumeClaimResize", reading(storageclass.ClaimResize), 0},
-		{"RuntimeClass", reading(runtimeclass.Plugin), 0},
-		{"CertificateApproval", asking(certificates.Approval), asks},
-		{"CertificateSigning", asking(certificates.Signing), asks},
-		{"CertificateSubjectRestriction", alone(certificates.SubjectRestriction), 0},
+		{name: "AlwaysAdmit", flags: off, absent: notBuilt},
+		{name: "NamespaceAutoProvision", flags: off, absent: notBuilt},
+		{name: "NamespaceLifecycle", plugin: reading(namespacelifecycle.Plugin)},
+		{name: "NamespaceExists", flags: off, absent: notBuilt},
+		{name: "LimitPodHardAntiAffinityTopology", flags: off, absent: notBuilt},
+		{name: "LimitRanger", plugin: reading(limits.Plugin)},
+		{name: "ServiceAccount", plugin: reading(serviceaccount.Plugin)},
+		{name: "NodeRestriction", plugin: nodeRestriction},
+		{name: "TaintNodesByCondition", plugin: alone(taints.NodesByCondition)},
+		{name: "AlwaysPullImages", plugin: alone(alwayspullimages.Plugin), flags: off},
+		{name: "ImagePolicyWebhook", flags: off, absent: noWebhooks},
+		{name: "PodSecurity", plugin: podSecurity},
+		{name: "PodNodeSelector", flags: off, absent: notBuilt},
+		{name: "Priority", plugin: reading(priority.Plugin)},
+		{name: "DefaultTolerationSeconds", plugin: alone(taints.DefaultTolerationSeconds)},
+		{name: "PodTolerationRestriction", flags: off, absent: notBuilt},
+		{name: "EventRateLimit", flags: off, absent: notBuilt},
+		{name: "ExtendedResourceToleration", flags: off, absent: notBuilt},
+		{name: "DefaultStorageClass", plugin: reading(storageclass.Default)},
+		{name: "StorageObjectInUseProtection", absent: noControllers},
+		{name: "PodGroupProtection", absent: notBuilt},
+		{name: "OwnerReferencesPermissionEnforcement", plugin: ownerReferences, flags: off | asks},
+		{name: "PersistentVolumeClaimResize", plugin: reading(storageclass.ClaimResize)},
+		{name: "RuntimeClass", plugin: reading(runtimeclass.Plugin)},
+		{name: "CertificateApproval", plugin: asking(certificates.Approval), flags: asks},
+		{name: "CertificateSigning", plugin: asking(certificates.Signing), flags: asks},
+		{name: "ClusterTrustBundleAttest", absent: notBuilt},
+		{name: "CertificateSubjectRestriction", plugin: alone(certificates.SubjectRestriction)},
+		{name: "DefaultIngressClass", absent: notBuilt},
+		{name: "DenyServiceExternalIPs", flags: off, absent: notBuilt},
+		{name: "PodTopologyLabels", absent: notBuilt},
+		{name: "NodeDeclaredFeatureValidator", absent: notBuilt},
+		{name: "PodResizeValidator", absent: notBuilt},
+		{name: "MutatingAdmissionPolicy", absent: noPolicies},
+		{name: "MutatingAdmissionWebhook", absent: noWebhooks},
+		{name: "ValidatingAdmissionPolicy", absent: noPolicies},
+		{name: "ValidatingAdmissionWebhook", absent: noWebhooks},
 		// Config.Extra run here.
-		{resourceQuota, reading(quota.Plugin), 0},
+		{name: resourceQuota, plugin: reading(quota.Plugin)},
+		{name: "AlwaysDeny", flags: off, absent: notBuilt},
 	}
+}
+
+// Listed is one of Kubernetes' plugins.
+type Listed struct {
+	// Name is Kubernetes' name.
+	Name string
+	// Default reports whether the plugin runs unless it is disabled.
+	Default bool
+	// Absent says why the plugin is not here, so that it can be neither enabled nor disabled; empty
+	// if it is here.
+	Absent string
+}
+
+// List returns Kubernetes' plugins in the order in which they run.
+func List() []Listed {
+	var listed []Listed
+	for _, e := range list() {
+		listed = append(listed, Listed{Name: e.name, Default: e.flags&off == 0, Absent: e.absent})
+	}
+	return listed
 }
 
 const resourceQuota = "ResourceQuota"
@@ -120,7 +172,9 @@ func ownerReferences(c Config) (admission.Plugin, error) {
 func Names() []string {
 	var names []string
 	for _, e := range list() {
-		names = append(names, e.name)
+		if e.absent == "" {
+			names = append(names, e.name)
+		}
 	}
 	return names
 }
@@ -134,12 +188,15 @@ func New(cfg Config) (*admission.Chain, error) {
 	if err := CheckNames(cfg.Enable, cfg.Disable); err != nil {
 		return nil, fmt.Errorf("building the admission chain: %w", err)
 	}
-	names := Names()
+	names := map[string]bool{}
+	for _, e := range list() {
+		names[e.name] = true
+	}
 	for _, p := range cfg.Extra {
-		if slices.Contains(names, p.Name) {
+		if names[p.Name] {
 			return nil, fmt.Errorf("building the admission chain: there are two plugins named %q", p.Name)
 		}
-		names = append(names, p.Name)
+		names[p.Name] = true
 	}
 	var plugins []admission.Plugin
 	for _, e := range list() {
@@ -159,9 +216,9 @@ func New(cfg Config) (*admission.Chain, error) {
 	return admission.NewChain(plugins...), nil
 }
 
-// runs reports whether a plugin is enabled, and has what it needs.
+// runs reports whether a plugin is here, is enabled, and has what it needs.
 func (c Config) runs(e entry) bool {
-	if e.flags&asks != 0 && c.Authorizer == nil {
+	if e.absent != "" || e.flags&asks != 0 && c.Authorizer == nil {
 		return false
 	}
 	if slices.Contains(c.Enable, e.name) {
@@ -173,12 +230,11 @@ func (c Config) runs(e entry) bool {
 // CheckNames returns what is wrong with the plugins to enable and to disable: each must be a known
 // plugin, and none may be in both lists.
 func CheckNames(enable, disable []string) error {
-	known := Names()
 	var errs []error
 	check := func(flag string, names []string) {
 		for _, name := range names {
-			if !slices.Contains(known, name) {
-				errs = append(errs, fmt.Errorf("%s plugin %q is unknown; the plugins are %s", flag, name, strings.Join(known, ", ")))
+			if err := known(name); err != nil {
+				errs = append(errs, fmt.Errorf("%s plugin %q %w", flag, name, err))
 			}
 		}
 	}
@@ -189,4 +245,19 @@ func CheckNames(enable, disable []string) error {
 		errs = append(errs, fmt.Errorf("%v in enable-admission-plugins and disable-admission-plugins overlapped", both))
 	}
 	return errors.Join(errs...)
+}
+
+// known returns an error unless the plugin is here. The error continues a sentence that names the
+// plugin.
+func known(name string) error {
+	for _, e := range list() {
+		switch {
+		case e.name != name:
+		case e.absent != "":
+			return fmt.Errorf("is not here yet: %s", e.absent)
+		default:
+			return nil
+		}
+	}
+	return fmt.Errorf("is unknown; the plugins are %s", strings.Join(Names(), ", "))
 }

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -70,8 +71,11 @@ func TestNamesOfPlugins(t *testing.T) {
 	}{
 		{"unknown to enable", Config{Enable: []string{"PodSecurty"}}, []string{`enable-admission-plugins plugin "PodSecurty" is unknown`, "NamespaceLifecycle", "ResourceQuota"}},
 		{"unknown to disable", Config{Disable: []string{"Webhooks"}}, []string{`disable-admission-plugins plugin "Webhooks" is unknown`}},
+		{"not here", Config{Enable: []string{"StorageObjectInUseProtection"}}, []string{`enable-admission-plugins plugin "StorageObjectInUseProtection" is not here yet: its controllers`}},
+		{"not here, to disable", Config{Disable: []string{"ValidatingAdmissionWebhook"}}, []string{`disable-admission-plugins plugin "ValidatingAdmissionWebhook" is not here yet: webhooks are not called`}},
 		{"enabled and disabled", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
 		{"two with the same name", Config{Extra: []admission.Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
+		{"the name of one that is not here", Config{Extra: []admission.Plugin{{Name: "MutatingAdmissionPolicy"}}}, []string{`two plugins named "MutatingAdmissionPolicy"`}},
 		{"a plugin that cannot be disabled", Config{Extra: []admission.Plugin{{Name: "Escalation"}}, Disable: []string{"Escalation"}}, []string{`"Escalation" is unknown`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -110,5 +114,42 @@ func TestOrdinaryPod(t *testing.T) {
 	}, chain)
 	if err != nil {
 		t.Errorf("admitting a binding: %v", err)
+	}
+}
+
+// TestDocumentedPlugins compares the table of plugins in the documentation with the list.
+func TestDocumentedPlugins(t *testing.T) {
+	const page = "../../../../../docs/reference/authorization.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		is := strings.TrimSpace(cells[2])
+		if is != "on" && is != "off" && !strings.HasPrefix(is, "not here: ") {
+			continue
+		}
+		for name := range strings.SplitSeq(cells[1], ",") {
+			documented[strings.TrimSpace(name)] = is
+		}
+	}
+	listed := map[string]string{}
+	for _, p := range List() {
+		switch {
+		case p.Absent != "":
+			listed[p.Name] = "not here: " + p.Absent
+		case p.Default:
+			listed[p.Name] = "on"
+		default:
+			listed[p.Name] = "off"
+		}
+	}
+	if diff := cmp.Diff(listed, documented); diff != "" {
+		t.Errorf("the plugins (-list +%s):\n%s", page, diff)
 	}
 }

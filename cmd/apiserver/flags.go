@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/cmd/internal/flags/admission"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/apiserver"
 )
@@ -21,10 +21,11 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 		declare func(*pflag.FlagSet, *apiserver.Config)
 	}{
 		{"Serving", servingFlags}, {"Authentication", accessFlags}, {"Etcd", etcdFlags}, {flags.BusGroup, busFlags}, {"Watch", watchFlags},
-		{"Admission", admissionFlags}, {"Request", requestFlags}, {"Audit", auditFlags},
+		{"Request", requestFlags}, {"Audit", auditFlags},
 	} {
 		daemon.Group(set, group.name, func(set *pflag.FlagSet) { group.declare(set, cfg) })
 	}
+	admission.Flags(set, &cfg.Admission)
 }
 
 func servingFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
@@ -62,11 +63,6 @@ func busFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 func watchFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.IntVar(&cfg.Window.Events, "watch-window-events", apiserver.DefaultWindowEvents, "number of changes remembered for each resource, so that informers and watches that were disconnected read only what they missed")
 	set.IntVar(&cfg.Window.Bytes, "watch-window-bytes", apiserver.DefaultWindowBytes, "maximum size in bytes of the remembered changes of each resource")
-}
-
-func admissionFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
-	set.StringSliceVar(&cfg.Admission.Enable, "enable-admission-plugins", nil, "admission plugins to run in addition to the default ones: "+strings.Join(apiserver.AdmissionPlugins(), ", "))
-	set.StringSliceVar(&cfg.Admission.Disable, "disable-admission-plugins", nil, "default admission plugins not to run")
 }
 
 // adminKubeconfig is the administrator's kubeconfig, written when the server is ready.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/garboard/garboard/cmd/internal/flags/admission"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/nodeagent"
 	"github.com/garboard/garboard/services/standalone"
@@ -39,6 +40,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.StringVar((*string)(&cfg.Transport), "api-transport", "", "transport of the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is unavailable); when empty, auto for node agents and http for the others")
 		daemon.Renamed(flags, "api-carrier", "api-transport")
 	})
+	admission.Flags(flags, &cfg.Admission)
 	daemon.Group(flags, "Node", func(flags *pflag.FlagSet) {
 		flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
 		flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "container runtime: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/apiserver"
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	// ServiceCIDR is the range of service addresses, or two comma-separated ranges of different
 	// address families; the apiserver's default if empty.
 	ServiceCIDR string
+	// Admission selects and configures the apiserver's admission plugins.
+	Admission apiserver.Admission
 	// NATSListen is where NATS accepts TLS connections from other programs, host:port; nowhere if
 	// empty.
 	NATSListen string

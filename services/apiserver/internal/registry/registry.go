@@ -31,8 +31,10 @@ type Config struct {
 	Authorizer authz.Authorizer
 	// Admission are admission plugins in addition to the built-in ones. EnableAdmission and
 	// DisableAdmission name plugins that override the default in either direction.
+	// AdmissionConfigurations are the plugins' own configurations, by name.
 	Admission                         []admission.Plugin
 	EnableAdmission, DisableAdmission []string
+	AdmissionConfigurations           map[string][]byte
 }
 
 // Registry provides the resource of every served kind.
@@ -59,7 +61,7 @@ func New(config Config) (*Registry, error) {
 	}
 	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
-		Enable: config.EnableAdmission, Disable: config.DisableAdmission,
+		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations,
 	})
 	if err != nil {
 		return nil, err

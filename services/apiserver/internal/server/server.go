@@ -152,6 +152,7 @@ func (p *plane) assemble() error {
 		Catalog: p.catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
 		Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
 		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
+		AdmissionConfigurations: p.cfg.Admission.Configurations(),
 	})
 	if err != nil {
 		return err

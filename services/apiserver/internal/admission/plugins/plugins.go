@@ -41,6 +41,8 @@ type Config struct {
 	Extra []admission.Plugin
 	// Enable and Disable name plugins to run, or not to run, against the default.
 	Enable, Disable []string
+	// Configurations are the documents of plugins, by name; see the function Configurations.
+	Configurations map[string][]byte
 }
 
 func (c Config) objects() admission.Objects {
@@ -66,6 +68,8 @@ const (
 	off flags = 1 << iota
 	// asks marks a plugin that needs the authorizer.
 	asks
+	// configured marks a plugin that reads its document in Config.Configurations.
+	configured
 )
 
 // Why plugins of Kubernetes are not here.
@@ -90,7 +94,7 @@ func list() []entry {
 		{name: "TaintNodesByCondition", plugin: alone(taints.NodesByCondition)},
 		{name: "AlwaysPullImages", plugin: alone(alwayspullimages.Plugin), flags: off},
 		{name: "ImagePolicyWebhook", flags: off, absent: noWebhooks},
-		{name: "PodSecurity", plugin: podSecurity},
+		{name: "PodSecurity", plugin: podSecurity, flags: configured},
 		{name: "PodNodeSelector", flags: off, absent: notBuilt},
 		{name: "Priority", plugin: reading(priority.Plugin)},
 		{name: "DefaultTolerationSeconds", plugin: alone(taints.DefaultTolerationSeconds)},
@@ -162,7 +166,9 @@ func nodeRestriction(c Config) (admission.Plugin, error) {
 	return noderestriction.Plugin(c.objects(), c.Authorizer), nil
 }
 
-func podSecurity(c Config) (admission.Plugin, error) { return podsecurity.Plugin(c.objects()) }
+func podSecurity(c Config) (admission.Plugin, error) {
+	return podsecurity.Plugin(c.objects(), c.Configurations["PodSecurity"])
+}
 
 func ownerReferences(c Config) (admission.Plugin, error) {
 	return ownerreferences.Plugin(c.Table, c.Authorizer), nil
@@ -218,7 +224,12 @@ func New(cfg Config) (*admission.Chain, error) {
 
 // runs reports whether a plugin is here, is enabled, and has what it needs.
 func (c Config) runs(e entry) bool {
-	if e.absent != "" || e.flags&asks != 0 && c.Authorizer == nil {
+	return c.selects(e) && (e.flags&asks == 0 || c.Authorizer != nil)
+}
+
+// selects reports whether a plugin is here and enabled.
+func (c Config) selects(e entry) bool {
+	if e.absent != "" {
 		return false
 	}
 	if slices.Contains(c.Enable, e.name) {

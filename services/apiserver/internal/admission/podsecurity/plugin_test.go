@@ -38,7 +38,7 @@ func try(t *testing.T, w *admissiontest.World, req *admission.Request) ([]string
 
 func plugin(t *testing.T, w *admissiontest.World) admission.Plugin {
 	t.Helper()
-	p, err := podsecurity.Plugin(w.Objects())
+	p, err := podsecurity.Plugin(w.Objects(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,11 +42,10 @@ func New() (*Checker, error) {
 	return &Checker{evaluator: evaluator}, nil
 }
 
-// Policy returns the policy that labels choose: privileged at the latest version where they choose
-// none. If it returns errors, the enforced level is the strictest that the labels could mean.
-func Policy(labels map[string]string) (api.Policy, field.ErrorList) {
-	open := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
-	return api.PolicyToEvaluate(labels, api.Policy{Enforce: open, Audit: open, Warn: open})
+// Policy returns the policy that labels choose, with defaults where they choose nothing. If it
+// returns errors, the enforced level is the strictest that the labels could mean.
+func Policy(labels map[string]string, defaults api.Policy) (api.Policy, field.ErrorList) {
+	return api.PolicyToEvaluate(labels, defaults)
 }
 
 // Verdict is the result of checking a pod or a pod template.

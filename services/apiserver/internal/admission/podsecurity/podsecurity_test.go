@@ -51,6 +51,12 @@ func labels(text string) map[string]string {
 	return set
 }
 
+// open returns the policy that allows everything.
+func open() api.Policy {
+	all := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
+	return api.Policy{Enforce: all, Audit: all, Warn: all}
+}
+
 func TestPod(t *testing.T) {
 	c := checker(t)
 	const host = `violate%s PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`
@@ -73,7 +79,7 @@ func TestPod(t *testing.T) {
 		{"a version", "enforce=restricted enforce-version=v1.18", nil, false, `violates PodSecurity "restricted:v1.18": `, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			policy, errs := podsecurity.Policy(labels(tt.labels))
+			policy, errs := podsecurity.Policy(labels(tt.labels), open())
 			if len(errs) > 0 {
 				t.Fatal(errs)
 			}
@@ -98,7 +104,7 @@ func TestPolicyOfBadLabels(t *testing.T) {
 		"enforce=baseline": api.LevelBaseline, "": api.LevelPrivileged, "enforce=basline": api.LevelRestricted, "enforce=": api.LevelRestricted,
 		"enforce=baseline enforce-version=v0": api.LevelBaseline,
 	} {
-		policy, errs := podsecurity.Policy(labels(text))
+		policy, errs := podsecurity.Policy(labels(text), open())
 		if policy.Enforce.Level != want {
 			t.Errorf("%q is enforced as %s, want %s", text, policy.Enforce.Level, want)
 		}

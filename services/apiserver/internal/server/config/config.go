@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/trace"
-	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/logid"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
@@ -34,7 +33,7 @@ type Config struct {
 	// Catalog, if not nil, receives the catalog of the built-in kinds before the server serves them.
 	// It may change the catalog while the server runs.
 	Catalog func(*kinds.Catalog)
-	// Admission selects the admission plugins.
+	// Admission selects and configures the admission plugins.
 	Admission Admission
 	// Etcd configures the storage of the objects.
 	Etcd Etcd
@@ -65,12 +64,6 @@ type Config struct {
 	// users with the right to that path.
 	Debug map[string]http.Handler
 }
-
-// Admission names, as Kubernetes does, admission plugins to run, or not to run, against the
-// default.
-type Admission struct{ Enable, Disable []string }
-
-func (a *Admission) complete() error { return plugins.CheckNames(a.Enable, a.Disable) }
 
 // Complete sets defaults and returns everything that is wrong. It does no I/O; see Load.
 func (c *Config) Complete() error {
@@ -113,5 +106,5 @@ func (c *Config) Load() error {
 		}
 		c.Hostname = strings.ToLower(host)
 	}
-	return c.Audit.load()
+	return errors.Join(c.Admission.load(), c.Audit.load())
 }

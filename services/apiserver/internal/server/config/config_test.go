@@ -3,6 +3,8 @@ package config
 import (
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +85,27 @@ func TestCompleteReadsNoFile(t *testing.T) {
 	}
 	if err := c.Load(); err == nil || !strings.Contains(err.Error(), "/not/there") {
 		t.Errorf("Load: %v", err)
+	}
+}
+
+func TestAdmissionConfiguration(t *testing.T) {
+	c := good()
+	c.Admission.ConfigFile = filepath.Join(t.TempDir(), "admission.yaml")
+	if err := c.Complete(); err != nil {
+		t.Errorf("Complete: %v", err)
+	}
+	if err := c.Load(); err == nil || !strings.Contains(err.Error(), "unable to read admission control configuration from") {
+		t.Errorf("Load without the file: %v", err)
+	}
+	const text = `{"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": [{"name": "PodSecurity", "configuration": {"kind": "X"}}]}`
+	if err := os.WriteFile(c.Admission.ConfigFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Load(); err != nil {
+		t.Errorf("Load: %v", err)
+	}
+	if got := string(c.Admission.Configurations()["PodSecurity"]); got != `{"kind":"X"}` {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -32,6 +32,8 @@ func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unbounded(set, &cfg.Limits.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "maximum number of mutating requests in flight; 0 for no limit")
 	cfg.Limits.RequestTimeout = apiserver.DefaultRequestTimeout
 	set.Var((*positiveDuration)(&cfg.Limits.RequestTimeout), "request-timeout", "timeout of a request, unless it is long-running like watches and logs")
+	set.StringSliceVar(&cfg.Serving.AllowedOrigins, "cors-allowed-origins", nil, "regular expressions of origins whose scripts may use the API from a browser, anchored at both ends of the host like //example\\.com(:|$); when empty, none")
+	set.Float64Var(&cfg.Serving.GoawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, 0 to 0.02, after which the client has to connect anew, so that a load balancer spreads clients over the apiservers; leave it 0 for a single apiserver")
 }
 
 // auditFlags declares kube-apiserver's flags for the audit log.

@@ -42,9 +42,14 @@ func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error
 	if err != nil {
 		return nil, err
 	}
+	origins, err := p.cfg.Serving.Origins()
+	if err != nil {
+		return nil, err
+	}
 	return filters.New(filters.Config{
 		API: api, Other: other, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
 		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.Limits.RequestTimeout,
+		Origins: origins, GoawayChance: p.cfg.Serving.GoawayChance,
 		Limits: filters.Limits{Reads: p.cfg.Limits.MaxReads, Writes: p.cfg.Limits.MaxWrites, NoShares: p.cfg.Limits.NoShares},
 	}), nil
 }

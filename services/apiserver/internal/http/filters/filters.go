@@ -1,7 +1,8 @@
 // Package filters is what every request passes through before it is served. In Kubernetes' order, a
 // request gets an audit ID, is counted and timed, is kept from crashing the process, gets a
-// deadline, is authenticated, is recorded in the audit log, takes the identity of the user that it
-// impersonates, is turned away if too many are in flight, and is authorized.
+// deadline, gets the headers for scripts of other origins, is authenticated, is recorded in the audit
+// log, takes the identity of the user that it impersonates, is turned away if too many are in flight,
+// and is authorized.
 package filters
 
 import (
@@ -9,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -39,7 +42,8 @@ const (
 	reasonNote   = "authorization.k8s.io/reason"
 )
 
-// Config configures a Chain. All fields except Audit, Limits, Timeout and Trace are required.
+// Config configures a Chain. All fields except Audit, Limits, Timeout, Origins, GoawayChance and
+// Trace are required.
 type Config struct {
 	API           *rest.Handler
 	Other         http.Handler // serves paths that are not resources
@@ -53,8 +57,12 @@ type Config struct {
 	// Timeout bounds every request that is not long-running; DefaultTimeout if 0, no bound if
 	// negative.
 	Timeout time.Duration
-	Logger  *slog.Logger
-	Metrics *Metrics
+	// Origins are the origins whose scripts may use the API from a browser.
+	Origins []*regexp.Regexp
+	// GoawayChance is the fraction of HTTP/2 requests after which the client has to connect anew.
+	GoawayChance float64
+	Logger       *slog.Logger
+	Metrics      *Metrics
 	// Trace records spans of requests; it may be nil.
 	Trace *trace.Recorder
 }
@@ -97,7 +105,14 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"agent", r.UserAgent(), "code", recorder.code(), "took", took)
 	}()
 	defer c.rescue(recorder, r, id)
+	// Over HTTP/2, the header becomes a GOAWAY frame.
+	if c.GoawayChance > 0 && r.ProtoMajor == 2 && rand.Float64() < c.GoawayChance { //nolint:gosec // Nobody gains by guessing it.
+		w.Header().Set("Connection", "close")
+	}
 	defer q.bound()()
+	if q.admitOrigin() {
+		return
+	}
 	q.authenticate()
 }
 

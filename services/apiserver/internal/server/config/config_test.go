@@ -60,6 +60,12 @@ func TestFaults(t *testing.T) {
 		"must be between 1 hour and 2^32 seconds":                  func(c *Config) { c.Authentication.MaxTokenLife = time.Minute },
 		"does not begin with a slash":                              func(c *Config) { c.Authentication.AnonymousPaths = []string{"healthz"} },
 		"the log of watch messages has 6 replicas, must be 1 to 5": func(c *Config) { c.Bus.Log.Replicas = 6 },
+		"--goaway-chance can not be less than 0 or greater":        func(c *Config) { c.Serving.GoawayChance = 0.021 },
+		"--goaway-chance can not be less than 0":                   func(c *Config) { c.Serving.GoawayChance = -0.001 },
+		"empty value in --cors-allowed-origins":                    func(c *Config) { c.Serving.AllowedOrigins = []string{""} },
+		"error parsing regexp: missing closing ): `^(x$`":          func(c *Config) { c.Serving.AllowedOrigins = []string{"^(x$"} },
+		"does not pin to start/end of host":                        func(c *Config) { c.Serving.AllowedOrigins = []string{"^x$", "^x"} },
+		"does not pin to start/end of host in the origin header":   func(c *Config) { c.Serving.AllowedOrigins = []string{`x\.com$`} },
 		"the window has -1 events":                                 func(c *Config) { c.Window.Events = -1 },
 	} {
 		c := good()

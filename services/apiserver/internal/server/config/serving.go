@@ -46,6 +46,12 @@ type Serving struct {
 	// ShutdownWatchGrace is the time over which the watches are then ended one by one, in random
 	// order; all at once if 0.
 	ShutdownWatchGrace time.Duration
+	// AllowedOrigins are regular expressions of the origins whose scripts may use the API from a
+	// browser. Each must be anchored at the beginning and at the end of the host.
+	AllowedOrigins []string
+	// GoawayChance is the fraction of HTTP/2 requests after which the client has to connect anew, so
+	// that a load balancer can choose another server; 0 to 0.02.
+	GoawayChance float64
 }
 
 // ReadsKeys reports whether CertDir is filled by another program.
@@ -70,7 +76,8 @@ func (s *Serving) complete() error {
 			s.ShutdownDelay, s.ShutdownWatchGrace))
 	}
 	_, err := s.Advertised(nil)
-	return errors.Join(append(errs, err)...)
+	_, badOrigins := s.Origins()
+	return errors.Join(append(errs, err, badOrigins, s.checkGoaway())...)
 }
 
 // Limits bounds the requests.

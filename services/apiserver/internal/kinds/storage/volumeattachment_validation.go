@@ -23,7 +23,7 @@ func validateAttachment(a *storagev1.VolumeAttachment) field.ErrorList {
 	if a.Spec.Attacher == "" {
 		return append(errs, field.Required(at, ""))
 	}
-	for _, msg := range content.IsDNS1123SubdomainCaseless(a.Spec.Attacher) {
+	for _, msg := range content.IsDNS1123SubdomainCaseless(a.Spec.Attacher) { //nolint:staticcheck // Kubernetes accepts capitals here.
 		errs = append(errs, field.Invalid(at, a.Spec.Attacher, msg))
 	}
 	if utf8.RuneCountInString(a.Spec.Attacher) > maxAttacher {

@@ -28,7 +28,6 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/http/access":             isDoor,
 	"services/apiserver/internal/admission/admissiontest": isTestSupport,
 	"services/apiserver/internal/kinds/core":              replayed,
-	"services/apiserver/internal/kinds/podtemplate":       replayed,
 	"services/apiserver/internal/kinds/conformance":       isTestSupport,
 	"services/apiserver/internal/kinds/kindsdoc":          isGenerator,
 	"services/apiserver/internal/registry/registrytest":   isTestSupport,

@@ -1,0 +1,68 @@
+package podtemplate
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// TestVolumeWarnings checks what is said about each volume type that is gone, and about files that
+// hide each other.
+func TestVolumeWarnings(t *testing.T) {
+	keys := func(paths ...string) []corev1.KeyToPath {
+		var list []corev1.KeyToPath
+		for _, path := range paths {
+			list = append(list, corev1.KeyToPath{Key: "k", Path: path})
+		}
+		return list
+	}
+	projected := func(sources ...corev1.VolumeProjection) corev1.VolumeSource {
+		return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}
+	}
+	files := func(name string, paths ...string) corev1.VolumeProjection {
+		return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: keys(paths...)}}
+	}
+	for _, tc := range []struct {
+		name   string
+		source corev1.VolumeSource
+		want   []string
+	}{
+		{"Photon", corev1.VolumeSource{PhotonPersistentDisk: &corev1.PhotonPersistentDiskVolumeSource{}}, []string{
+			"spec.volumes[0].photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
+		}},
+		{"git", corev1.VolumeSource{GitRepo: &corev1.GitRepoVolumeSource{}}, []string{"spec.volumes[0].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"}},
+		{"ScaleIO", corev1.VolumeSource{ScaleIO: &corev1.ScaleIOVolumeSource{}}, []string{"spec.volumes[0].scaleIO: deprecated in v1.16, non-functional in v1.22+"}},
+		{"Flocker", corev1.VolumeSource{Flocker: &corev1.FlockerVolumeSource{}}, []string{"spec.volumes[0].flocker: deprecated in v1.22, non-functional in v1.25+"}},
+		{"StorageOS", corev1.VolumeSource{StorageOS: &corev1.StorageOSVolumeSource{}}, []string{"spec.volumes[0].storageOS: deprecated in v1.22, non-functional in v1.25+"}},
+		{"Quobyte", corev1.VolumeSource{Quobyte: &corev1.QuobyteVolumeSource{}}, []string{"spec.volumes[0].quobyte: deprecated in v1.22, non-functional in v1.25+"}},
+		{"CephFS", corev1.VolumeSource{CephFS: &corev1.CephFSVolumeSource{}}, []string{"spec.volumes[0].cephfs: deprecated in v1.28, non-functional in v1.31+"}},
+		{"names that begin alike, no paths", projected(files("m", "a", "ab", "", "")), nil},
+		{"a directory after its file", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: keys("a/b", "c", "a/")}}, []string{
+			`volume "v" (Secret "s"): overlapping paths: "a" with "a/b"`,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: tc.source}}}}
+			if diff := cmp.Diff(tc.want, PodWarnings(p)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRenamedLabels checks each label of nodes that has another name now.
+func TestRenamedLabels(t *testing.T) {
+	for key, want := range map[string]string{
+		"beta.kubernetes.io/arch":                  `deprecated since v1.14; use "kubernetes.io/arch" instead`,
+		"beta.kubernetes.io/os":                    `deprecated since v1.14; use "kubernetes.io/os" instead`,
+		"failure-domain.beta.kubernetes.io/region": `deprecated since v1.17; use "topology.kubernetes.io/region" instead`,
+		"failure-domain.beta.kubernetes.io/zone":   `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
+		"beta.kubernetes.io/instance-type":         `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`,
+		"kubernetes.io/os":                         "",
+	} {
+		if got := RenamedLabel(key); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}

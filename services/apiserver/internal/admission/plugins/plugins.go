@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwayspullimages"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
@@ -112,7 +113,7 @@ func list() []entry {
 		{name: "ClusterTrustBundleAttest", absent: notBuilt},
 		{name: "CertificateSubjectRestriction", plugin: alone(certificates.SubjectRestriction)},
 		{name: "DefaultIngressClass", absent: notBuilt},
-		{name: "DenyServiceExternalIPs", flags: off, absent: notBuilt},
+		{name: "DenyServiceExternalIPs", plugin: alone(denyserviceexternalips.Plugin), flags: off},
 		{name: "PodTopologyLabels", absent: notBuilt},
 		{name: "NodeDeclaredFeatureValidator", absent: notBuilt},
 		{name: "PodResizeValidator", absent: notBuilt},

@@ -14,6 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwayspullimages"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
@@ -100,7 +101,7 @@ func list() []entry {
 		{name: "Priority", plugin: reading(priority.Plugin)},
 		{name: "DefaultTolerationSeconds", plugin: alone(taints.DefaultTolerationSeconds)},
 		{name: "PodTolerationRestriction", flags: off, absent: notBuilt},
-		{name: "EventRateLimit", flags: off, absent: notBuilt},
+		{name: "EventRateLimit", plugin: eventRateLimit, flags: off | configured},
 		{name: "ExtendedResourceToleration", flags: off, absent: notBuilt},
 		{name: "DefaultStorageClass", plugin: reading(storageclass.Default)},
 		{name: "StorageObjectInUseProtection", absent: noControllers},
@@ -169,6 +170,10 @@ func nodeRestriction(c Config) (admission.Plugin, error) {
 
 func podSecurity(c Config) (admission.Plugin, error) {
 	return podsecurity.Plugin(c.objects(), c.Configurations["PodSecurity"])
+}
+
+func eventRateLimit(c Config) (admission.Plugin, error) {
+	return eventratelimit.Plugin(c.Configurations["EventRateLimit"])
 }
 
 func ownerReferences(c Config) (admission.Plugin, error) {

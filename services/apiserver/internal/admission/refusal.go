@@ -2,8 +2,10 @@ package admission
 
 import (
 	"errors"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Forbidden returns a plugin's 403 in Kubernetes' form. It doesn't wrap a 403 in another.
@@ -21,4 +23,12 @@ func Forbidden(req *Request, err error) *apierrors.StatusError {
 		name = "Unknown"
 	}
 	return apierrors.NewForbidden(req.Kind.GroupResource(), name, err)
+}
+
+// Unclassified returns a 500 with only the text of err and no reason. Kubernetes responds so to a
+// plugin's error that has no status.
+func Unclassified(err error) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown, Message: err.Error(),
+	}}
 }

@@ -34,7 +34,8 @@ type file struct {
 func versions() []string { return []string{"apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"} }
 
 // ReadFile reads an AdmissionConfiguration, YAML or JSON. A relative path in it is relative to the
-// file's directory.
+// file's directory. As in Kubernetes, the file may also be the document of one of the two plugins
+// whose document has no kind.
 func ReadFile(path string) ([]Entry, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -42,6 +43,9 @@ func ReadFile(path string) ([]Entry, error) {
 	}
 	var found file
 	if err := DecodeKind(data, &found, "AdmissionConfiguration", versions()...); err != nil {
+		if entries := legacy(data, path); len(entries) > 0 {
+			return entries, nil
+		}
 		return nil, fmt.Errorf("reading the admission configuration %s: %w", path, err)
 	}
 	for i := range found.Plugins {
@@ -50,6 +54,21 @@ func ReadFile(path string) ([]Entry, error) {
 		}
 	}
 	return found.Plugins, nil
+}
+
+// legacy returns the entry of a file that is itself a plugin's document.
+func legacy(data []byte, path string) []Entry {
+	var fields map[string]any
+	if yaml.Unmarshal(data, &fields) != nil || fields["kind"] != nil {
+		return nil
+	}
+	if _, ok := fields["podNodeSelectorPluginConfig"]; ok {
+		return []Entry{{Name: "PodNodeSelector", Path: path}}
+	}
+	if _, ok := fields["imagePolicy"]; ok {
+		return []Entry{{Name: "ImagePolicyWebhook", Path: path}}
+	}
+	return nil
 }
 
 // Document returns the plugin's document, YAML or JSON; nil if there is none.

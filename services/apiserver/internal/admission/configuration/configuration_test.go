@@ -67,6 +67,22 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
+// TestLegacyFile reads files that are a plugin's document.
+func TestLegacyFile(t *testing.T) {
+	dir := write(t, map[string]string{
+		"selectors": "podNodeSelectorPluginConfig: {a: b=c}\n", "images": "imagePolicy: {}\n", "kind": head + "podNodeSelectorPluginConfig: {}\n",
+	})
+	for name, want := range map[string]string{"selectors": "PodNodeSelector", "images": "ImagePolicyWebhook"} {
+		entries, err := ReadFile(filepath.Join(dir, name))
+		if err != nil || len(entries) != 1 || entries[0].Name != want || entries[0].Path != filepath.Join(dir, name) {
+			t.Errorf("%s: got %v, %v", name, entries, err)
+		}
+	}
+	if _, err := ReadFile(filepath.Join(dir, "kind")); err == nil {
+		t.Error("a file with a kind is read as a plugin's document")
+	}
+}
+
 func TestFaultyFiles(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"another kind", "apiVersion: v1\nkind: Pod\n", `apiVersion "v1" and kind "Pod"; known are kind AdmissionConfiguration`},

@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/ownerreferences"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/podnodeselector"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/quota"
@@ -97,7 +98,7 @@ func list() []entry {
 		{name: "AlwaysPullImages", plugin: alone(alwayspullimages.Plugin), flags: off},
 		{name: "ImagePolicyWebhook", flags: off, absent: noWebhooks},
 		{name: "PodSecurity", plugin: podSecurity, flags: configured},
-		{name: "PodNodeSelector", flags: off, absent: notBuilt},
+		{name: "PodNodeSelector", plugin: podNodeSelector, flags: off | configured},
 		{name: "Priority", plugin: reading(priority.Plugin)},
 		{name: "DefaultTolerationSeconds", plugin: alone(taints.DefaultTolerationSeconds)},
 		{name: "PodTolerationRestriction", flags: off, absent: notBuilt},
@@ -174,6 +175,10 @@ func podSecurity(c Config) (admission.Plugin, error) {
 
 func eventRateLimit(c Config) (admission.Plugin, error) {
 	return eventratelimit.Plugin(c.Configurations["EventRateLimit"])
+}
+
+func podNodeSelector(c Config) (admission.Plugin, error) {
+	return podnodeselector.Plugin(c.objects(), c.Configurations["PodNodeSelector"])
 }
 
 func ownerReferences(c Config) (admission.Plugin, error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/ownerreferences"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podnodeselector"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/podtolerationrestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/quota"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/runtimeclass"
@@ -101,7 +102,7 @@ func list() []entry {
 		{name: "PodNodeSelector", plugin: podNodeSelector, flags: off | configured},
 		{name: "Priority", plugin: reading(priority.Plugin)},
 		{name: "DefaultTolerationSeconds", plugin: alone(taints.DefaultTolerationSeconds)},
-		{name: "PodTolerationRestriction", flags: off, absent: notBuilt},
+		{name: "PodTolerationRestriction", plugin: podTolerationRestriction, flags: off | configured},
 		{name: "EventRateLimit", plugin: eventRateLimit, flags: off | configured},
 		{name: "ExtendedResourceToleration", flags: off, absent: notBuilt},
 		{name: "DefaultStorageClass", plugin: reading(storageclass.Default)},
@@ -179,6 +180,10 @@ func eventRateLimit(c Config) (admission.Plugin, error) {
 
 func podNodeSelector(c Config) (admission.Plugin, error) {
 	return podnodeselector.Plugin(c.objects(), c.Configurations["PodNodeSelector"])
+}
+
+func podTolerationRestriction(c Config) (admission.Plugin, error) {
+	return podtolerationrestriction.Plugin(c.objects(), c.Configurations["PodTolerationRestriction"])
 }
 
 func ownerReferences(c Config) (admission.Plugin, error) {

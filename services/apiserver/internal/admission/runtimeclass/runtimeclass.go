@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/tolerations"
 )
 
 // Plugin returns the plugin.
@@ -58,7 +59,7 @@ func applyRuntimeClass(objects admission.Objects) func(context.Context, *admissi
 		} else {
 			maps.Copy(pod.Spec.NodeSelector, scheduling.NodeSelector)
 		}
-		pod.Spec.Tolerations = mergeTolerations(pod.Spec.Tolerations, scheduling.Tolerations)
+		pod.Spec.Tolerations = tolerations.Merge(pod.Spec.Tolerations, scheduling.Tolerations)
 		return nil
 	}
 }
@@ -99,45 +100,4 @@ func runtimeClassOf(ctx context.Context, objects admission.Objects, req *admissi
 		return nil, nil, apierrors.NewInternalError(fmt.Errorf("reading RuntimeClass %q: %w", *pod.Spec.RuntimeClassName, err))
 	}
 	return pod, class, nil
-}
-
-// mergeTolerations joins tolerations and drops those that another one includes. The first of
-// several equal ones stays.
-func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
-	all := slices.Concat(first, second)
-	var merged []corev1.Toleration
-	for i, t := range all {
-		earlier := func(other corev1.Toleration) bool { return includes(other, t) }
-		later := func(other corev1.Toleration) bool {
-			return !apiequality.Semantic.DeepEqual(other, t) && includes(other, t)
-		}
-		if !slices.ContainsFunc(merged, earlier) && !slices.ContainsFunc(all[i+1:], later) {
-			merged = append(merged, t)
-		}
-	}
-	return merged
-}
-
-// includes reports whether wide tolerates everything that narrow does.
-func includes(wide, narrow corev1.Toleration) bool {
-	if apiequality.Semantic.DeepEqual(wide, narrow) {
-		return true
-	}
-	if narrow.Key != wide.Key && (wide.Key != "" || wide.Operator != corev1.TolerationOpExists) {
-		return false
-	}
-	if narrow.Effect != wide.Effect && wide.Effect != "" {
-		return false
-	}
-	if wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
-		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds) {
-		return false
-	}
-	switch wide.Operator {
-	case corev1.TolerationOpExists:
-		return true
-	case corev1.TolerationOpEqual, "":
-		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
-	}
-	return false
 }

@@ -104,30 +104,3 @@ func TestRuntimeClass(t *testing.T) {
 		}
 	})
 }
-
-// TestMergedTolerations checks Kubernetes' rules of which toleration includes which.
-func TestMergedTolerations(t *testing.T) {
-	seconds := func(n int64) *int64 { return &n }
-	all := corev1.Toleration{Operator: corev1.TolerationOpExists}
-	a := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists}
-	equal := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpEqual, Value: "1"}
-	evicted := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
-	soon, late := evicted, evicted
-	soon.TolerationSeconds, late.TolerationSeconds = seconds(5), seconds(10)
-	for name, c := range map[string]struct{ first, second, want []corev1.Toleration }{
-		"none":         {nil, nil, nil},
-		"equal ones":   {[]corev1.Toleration{a}, []corev1.Toleration{a}, []corev1.Toleration{a}},
-		"wider after":  {[]corev1.Toleration{equal}, []corev1.Toleration{a}, []corev1.Toleration{a}},
-		"wider before": {[]corev1.Toleration{a}, []corev1.Toleration{equal}, []corev1.Toleration{a}},
-		"all":          {[]corev1.Toleration{a, equal, late}, []corev1.Toleration{all}, []corev1.Toleration{all}},
-		"any effect":   {[]corev1.Toleration{evicted}, []corev1.Toleration{a}, []corev1.Toleration{a}},
-		"for longer":   {[]corev1.Toleration{soon}, []corev1.Toleration{late}, []corev1.Toleration{late}},
-		"for ever":     {[]corev1.Toleration{late}, []corev1.Toleration{evicted}, []corev1.Toleration{evicted}},
-		"others": {[]corev1.Toleration{equal}, []corev1.Toleration{{Key: "b", Operator: corev1.TolerationOpExists}},
-			[]corev1.Toleration{equal, {Key: "b", Operator: corev1.TolerationOpExists}}},
-	} {
-		if diff := cmp.Diff(mergeTolerations(c.first, c.second), c.want); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}

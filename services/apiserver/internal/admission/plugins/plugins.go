@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceexists"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/ownerreferences"
@@ -90,7 +91,7 @@ func list() []entry {
 		{name: "AlwaysAdmit", flags: off, absent: notBuilt},
 		{name: "NamespaceAutoProvision", flags: off, absent: notBuilt},
 		{name: "NamespaceLifecycle", plugin: reading(namespacelifecycle.Plugin)},
-		{name: "NamespaceExists", flags: off, absent: notBuilt},
+		{name: "NamespaceExists", plugin: reading(namespaceexists.Plugin), flags: off},
 		{name: "LimitPodHardAntiAffinityTopology", flags: off, absent: notBuilt},
 		{name: "LimitRanger", plugin: reading(limits.Plugin)},
 		{name: "ServiceAccount", plugin: reading(serviceaccount.Plugin)},

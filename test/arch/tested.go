@@ -27,7 +27,6 @@ var testedElsewhere = map[string]string{
 	"services/apiserver/internal/fabric/link":             isDoor,
 	"services/apiserver/internal/http/access":             isDoor,
 	"services/apiserver/internal/admission/admissiontest": isTestSupport,
-	"services/apiserver/internal/kinds/core":              replayed,
 	"services/apiserver/internal/kinds/conformance":       isTestSupport,
 	"services/apiserver/internal/kinds/kindsdoc":          isGenerator,
 	"services/apiserver/internal/registry/registrytest":   isTestSupport,
@@ -47,7 +46,6 @@ const (
 	isDoor        = "a door: it wires rooms that have tests, and tests of the whole plane start it"
 	isTestSupport = "support for tests: every test that uses it tests it"
 	isGenerator   = "a generator: CI compares what it writes with the tree"
-	replayed      = "rules of kinds: kinds/conformance replays thousands of answers of Kubernetes' own code against them, and kinds/builtin tests all kinds alike"
 	mostlyTable   = "most of it is a table, which the tests of its readers check"
 )
 

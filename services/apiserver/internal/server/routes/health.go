@@ -68,14 +68,15 @@ func (h *Health) one(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	if err := h.run(r.Context(), h.Checks[i]); err != nil {
-		http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
+		h.failed(r.Context(), name, err)
+		http.Error(w, "internal server error: "+reason(err, showsReasons(r)), http.StatusInternalServerError)
 		return
 	}
 	_, _ = fmt.Fprint(w, "ok")
 }
 
-// showsReasons reports whether the list of checks may show the caller why one fails. The reason may
-// name addresses, so only authenticated users and clients on the server's own machine see it.
+// showsReasons reports whether the caller may see why a check fails. The reason may name addresses, so
+// only authenticated users and clients on the server's own machine see it.
 func showsReasons(r *http.Request) bool {
 	if user, ok := authn.UserFrom(r.Context()); ok && !user.Unauthenticated() {
 		return true
@@ -99,18 +100,26 @@ func (h *Health) all(ctx context.Context, excluded []string, reasons bool) (text
 			continue
 		}
 		if err := h.run(ctx, check); err != nil {
-			h.Logger.WarnContext(ctx, "a health check failed", "check", check.Name, "path", h.Path, "err", err)
-			reason := "reason withheld"
-			if reasons {
-				reason = strings.Join(strings.Fields(err.Error()), " ")
-			}
-			fmt.Fprintf(&lines, "[-]%s failed: %s\n", check.Name, reason)
+			h.failed(ctx, check.Name, err)
+			fmt.Fprintf(&lines, "[-]%s failed: %s\n", check.Name, reason(err, reasons))
 			failed = true
 			continue
 		}
 		fmt.Fprintf(&lines, "[+]%s ok\n", check.Name)
 	}
 	return lines.String(), failed
+}
+
+func (h *Health) failed(ctx context.Context, check string, err error) {
+	h.Logger.WarnContext(ctx, "a health check failed", "check", check, "path", h.Path, "err", err)
+}
+
+// reason returns why a check fails, in one line, if show is true.
+func reason(err error, show bool) string {
+	if !show {
+		return "reason withheld"
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
 // Results runs all checks at once and returns their results by name.

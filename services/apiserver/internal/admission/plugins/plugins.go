@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/alwaysadmit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwayspullimages"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
@@ -88,7 +89,7 @@ const (
 // list returns all plugins in Kubernetes' order, those that are not here among them.
 func list() []entry {
 	return []entry{
-		{name: "AlwaysAdmit", flags: off, absent: notBuilt},
+		{name: "AlwaysAdmit", plugin: alone(alwaysadmit.Plugin), flags: off},
 		{name: "NamespaceAutoProvision", flags: off, absent: notBuilt},
 		{name: "NamespaceLifecycle", plugin: reading(namespacelifecycle.Plugin)},
 		{name: "NamespaceExists", plugin: reading(namespaceexists.Plugin), flags: off},

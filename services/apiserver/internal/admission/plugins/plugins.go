@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwaysadmit"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/alwaysdeny"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwayspullimages"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
@@ -128,7 +129,7 @@ func list() []entry {
 		{name: "ValidatingAdmissionWebhook", absent: noWebhooks},
 		// Config.Extra run here.
 		{name: resourceQuota, plugin: reading(quota.Plugin)},
-		{name: "AlwaysDeny", flags: off, absent: notBuilt},
+		{name: "AlwaysDeny", plugin: alone(alwaysdeny.Plugin), flags: off},
 	}
 }
 

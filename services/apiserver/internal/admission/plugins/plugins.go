@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/extendedresourcetoleration"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceexists"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
@@ -107,7 +108,7 @@ func list() []entry {
 		{name: "DefaultTolerationSeconds", plugin: alone(taints.DefaultTolerationSeconds)},
 		{name: "PodTolerationRestriction", plugin: podTolerationRestriction, flags: off | configured},
 		{name: "EventRateLimit", plugin: eventRateLimit, flags: off | configured},
-		{name: "ExtendedResourceToleration", flags: off, absent: notBuilt},
+		{name: "ExtendedResourceToleration", plugin: alone(extendedresourcetoleration.Plugin), flags: off},
 		{name: "DefaultStorageClass", plugin: reading(storageclass.Default)},
 		{name: "StorageObjectInUseProtection", absent: noControllers},
 		{name: "PodGroupProtection", absent: notBuilt},

@@ -14,6 +14,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwaysadmit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwaysdeny"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwayspullimages"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/antiaffinity"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
@@ -95,7 +96,7 @@ func list() []entry {
 		{name: "NamespaceAutoProvision", flags: off, absent: notBuilt},
 		{name: "NamespaceLifecycle", plugin: reading(namespacelifecycle.Plugin)},
 		{name: "NamespaceExists", plugin: reading(namespaceexists.Plugin), flags: off},
-		{name: "LimitPodHardAntiAffinityTopology", flags: off, absent: notBuilt},
+		{name: "LimitPodHardAntiAffinityTopology", plugin: alone(antiaffinity.Plugin), flags: off},
 		{name: "LimitRanger", plugin: reading(limits.Plugin)},
 		{name: "ServiceAccount", plugin: reading(serviceaccount.Plugin)},
 		{name: "NodeRestriction", plugin: nodeRestriction},

@@ -22,6 +22,8 @@ type Lookup interface {
 	// Update replaces an object by what change returns, in one transaction guarded by its revision.
 	// change is called again if another writer was faster.
 	Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(current scheme.Object) (scheme.Object, error)) (scheme.Object, error)
+	// Create writes a new object with the rights of the apiserver, after admission and validation.
+	Create(ctx context.Context, obj scheme.Object) error
 }
 
 // Objects are the other objects that plugins read by their Go types. Both fields are required.

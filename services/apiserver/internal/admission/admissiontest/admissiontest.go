@@ -33,6 +33,7 @@ type World struct {
 	unlisted map[string]bool          // objects that lists of the cache lack
 	appears  map[string]time.Time     // when an object starts to exist
 	revision int
+	refusal  error // of Create
 }
 
 // New returns a world with the namespace "ns", its default service account, and objs.
@@ -75,6 +76,9 @@ func (w *World) Unlist(obj scheme.Object) { w.unlisted[w.key(obj)] = true }
 func (w *World) Appear(obj scheme.Object, after time.Duration) {
 	w.appears[w.key(obj)] = time.Now().Add(after)
 }
+
+// Refuse has Create fail with err.
+func (w *World) Refuse(err error) { w.refusal = err }
 
 // Objects returns the world as plugins read it.
 func (w *World) Objects() admission.Objects { return admission.Objects{Table: w.Table, Lookup: w} }
@@ -139,6 +143,20 @@ func (w *World) Update(ctx context.Context, kind *scheme.Kind, namespace, name s
 	defer w.mu.Unlock()
 	w.put(changed)
 	return changed, nil
+}
+
+// Create implements admission.Lookup.
+func (w *World) Create(_ context.Context, obj scheme.Object) error {
+	if w.refusal != nil {
+		return w.refusal
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.objects[w.key(obj)]; ok {
+		return apierrors.NewAlreadyExists(w.Table.KindOf(obj).GroupResource(), obj.GetName())
+	}
+	w.put(obj)
+	return nil
 }
 
 // Authorizer remembers its questions, and decides by Allow; it allows nothing if that is nil.

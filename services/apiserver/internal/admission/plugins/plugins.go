@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/extendedresourcetoleration"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceautoprovision"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceexists"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
@@ -93,7 +94,7 @@ const (
 func list() []entry {
 	return []entry{
 		{name: "AlwaysAdmit", plugin: alone(alwaysadmit.Plugin), flags: off},
-		{name: "NamespaceAutoProvision", flags: off, absent: notBuilt},
+		{name: "NamespaceAutoProvision", plugin: reading(namespaceautoprovision.Plugin), flags: off},
 		{name: "NamespaceLifecycle", plugin: reading(namespacelifecycle.Plugin)},
 		{name: "NamespaceExists", plugin: reading(namespaceexists.Plugin), flags: off},
 		{name: "LimitPodHardAntiAffinityTopology", plugin: alone(antiaffinity.Plugin), flags: off},

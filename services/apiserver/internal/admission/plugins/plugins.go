@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwayspullimages"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/antiaffinity"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/certificates"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/defaultingressclass"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/extendedresourcetoleration"
@@ -121,7 +122,7 @@ func list() []entry {
 		{name: "CertificateSigning", plugin: asking(certificates.Signing), flags: asks},
 		{name: "ClusterTrustBundleAttest", absent: notBuilt},
 		{name: "CertificateSubjectRestriction", plugin: alone(certificates.SubjectRestriction)},
-		{name: "DefaultIngressClass", absent: notBuilt},
+		{name: "DefaultIngressClass", plugin: reading(defaultingressclass.Plugin)},
 		{name: "DenyServiceExternalIPs", plugin: alone(denyserviceexternalips.Plugin), flags: off},
 		{name: "PodTopologyLabels", absent: notBuilt},
 		{name: "NodeDeclaredFeatureValidator", absent: notBuilt},

@@ -30,23 +30,27 @@ func TestDefaultSet(t *testing.T) {
 		{"by default", Config{Authorizer: &admissiontest.Authorizer{}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
-			"CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
+			"CertificateSigning", "CertificateSubjectRestriction",
+			"DefaultIngressClass", "ResourceQuota",
 		}},
 		{"with plugins that are off by default", Config{Authorizer: &admissiontest.Authorizer{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
-			"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ResourceQuota",
+			"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
+			"DefaultIngressClass", "ResourceQuota",
 		}},
 		{"with extra plugins", Config{Extra: []admission.Plugin{escalation, another}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
+			"DefaultIngressClass",
 			"Escalation", "Another", "ResourceQuota",
 		}},
 		{"with disabled plugins", Config{
 			Extra:   []admission.Plugin{another},
 			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PersistentVolumeClaimResize"},
 		}, []string{
-			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "RuntimeClass", "CertificateSubjectRestriction", "Another",
+			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "RuntimeClass", "CertificateSubjectRestriction",
+			"DefaultIngressClass", "Another",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

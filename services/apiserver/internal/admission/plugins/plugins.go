@@ -120,7 +120,7 @@ func list() []entry {
 		{name: "RuntimeClass", plugin: reading(runtimeclass.Plugin)},
 		{name: "CertificateApproval", plugin: asking(certificates.Approval), flags: asks},
 		{name: "CertificateSigning", plugin: asking(certificates.Signing), flags: asks},
-		{name: "ClusterTrustBundleAttest", absent: notBuilt},
+		{name: "ClusterTrustBundleAttest", plugin: asking(certificates.Attest), flags: asks},
 		{name: "CertificateSubjectRestriction", plugin: alone(certificates.SubjectRestriction)},
 		{name: "DefaultIngressClass", plugin: reading(defaultingressclass.Plugin)},
 		{name: "DenyServiceExternalIPs", plugin: alone(denyserviceexternalips.Plugin), flags: off},

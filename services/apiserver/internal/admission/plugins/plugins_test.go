@@ -30,13 +30,13 @@ func TestDefaultSet(t *testing.T) {
 		{"by default", Config{Authorizer: &admissiontest.Authorizer{}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
-			"CertificateSigning", "CertificateSubjectRestriction",
+			"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 			"DefaultIngressClass", "ResourceQuota",
 		}},
 		{"with plugins that are off by default", Config{Authorizer: &admissiontest.Authorizer{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
-			"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
+			"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 			"DefaultIngressClass", "ResourceQuota",
 		}},
 		{"with extra plugins", Config{Extra: []admission.Plugin{escalation, another}}, []string{

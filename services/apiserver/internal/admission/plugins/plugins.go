@@ -29,6 +29,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podnodeselector"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podtolerationrestriction"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/podtopologylabels"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/quota"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/runtimeclass"
@@ -124,7 +125,7 @@ func list() []entry {
 		{name: "CertificateSubjectRestriction", plugin: alone(certificates.SubjectRestriction)},
 		{name: "DefaultIngressClass", plugin: reading(defaultingressclass.Plugin)},
 		{name: "DenyServiceExternalIPs", plugin: alone(denyserviceexternalips.Plugin), flags: off},
-		{name: "PodTopologyLabels", absent: notBuilt},
+		{name: "PodTopologyLabels", plugin: reading(podtopologylabels.Plugin)},
 		{name: "NodeDeclaredFeatureValidator", absent: notBuilt},
 		{name: "PodResizeValidator", absent: notBuilt},
 		{name: "MutatingAdmissionPolicy", absent: noPolicies},

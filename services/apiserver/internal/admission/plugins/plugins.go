@@ -27,6 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/ownerreferences"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podnodeselector"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/podresize"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podtolerationrestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podtopologylabels"
@@ -127,7 +128,7 @@ func list() []entry {
 		{name: "DenyServiceExternalIPs", plugin: alone(denyserviceexternalips.Plugin), flags: off},
 		{name: "PodTopologyLabels", plugin: reading(podtopologylabels.Plugin)},
 		{name: "NodeDeclaredFeatureValidator", absent: notBuilt},
-		{name: "PodResizeValidator", absent: notBuilt},
+		{name: "PodResizeValidator", plugin: reading(podresize.Plugin)},
 		{name: "MutatingAdmissionPolicy", absent: noPolicies},
 		{name: "MutatingAdmissionWebhook", absent: noWebhooks},
 		{name: "ValidatingAdmissionPolicy", absent: noPolicies},

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/alwaysadmit"
@@ -24,6 +26,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceautoprovision"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceexists"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespacelifecycle"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/nodedeclaredfeatures"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/ownerreferences"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podnodeselector"
@@ -127,7 +130,7 @@ func list() []entry {
 		{name: "DefaultIngressClass", plugin: reading(defaultingressclass.Plugin)},
 		{name: "DenyServiceExternalIPs", plugin: alone(denyserviceexternalips.Plugin), flags: off},
 		{name: "PodTopologyLabels", plugin: reading(podtopologylabels.Plugin)},
-		{name: "NodeDeclaredFeatureValidator", absent: notBuilt},
+		{name: "NodeDeclaredFeatureValidator", plugin: nodeDeclaredFeatures},
 		{name: "PodResizeValidator", plugin: reading(podresize.Plugin)},
 		{name: "MutatingAdmissionPolicy", absent: noPolicies},
 		{name: "MutatingAdmissionWebhook", absent: noWebhooks},
@@ -193,6 +196,10 @@ func podNodeSelector(c Config) (admission.Plugin, error) {
 
 func podTolerationRestriction(c Config) (admission.Plugin, error) {
 	return podtolerationrestriction.Plugin(c.objects(), c.Configurations["PodTolerationRestriction"])
+}
+
+func nodeDeclaredFeatures(c Config) (admission.Plugin, error) {
+	return nodedeclaredfeatures.Plugin(c.objects(), version.MajorMinor(1, 37)), nil
 }
 
 func ownerReferences(c Config) (admission.Plugin, error) {

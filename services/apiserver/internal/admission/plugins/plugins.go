@@ -29,6 +29,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/nodedeclaredfeatures"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/noderestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/ownerreferences"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/podgroupprotection"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podnodeselector"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podresize"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
@@ -93,7 +94,6 @@ const (
 	noControllers = "its controllers, which take the finalizers away again, are not here, and without them every claim and volume would hang in deletion"
 	noWebhooks    = "webhooks are not called"
 	noPolicies    = "admission policies are not evaluated"
-	notBuilt      = "it is not built"
 )
 
 // list returns all plugins in Kubernetes' order, those that are not here among them.
@@ -119,7 +119,7 @@ func list() []entry {
 		{name: "ExtendedResourceToleration", plugin: alone(extendedresourcetoleration.Plugin), flags: off},
 		{name: "DefaultStorageClass", plugin: reading(storageclass.Default)},
 		{name: "StorageObjectInUseProtection", absent: noControllers},
-		{name: "PodGroupProtection", absent: notBuilt},
+		{name: "PodGroupProtection", plugin: alone(podGroupProtection)},
 		{name: "OwnerReferencesPermissionEnforcement", plugin: ownerReferences, flags: off | asks},
 		{name: "PersistentVolumeClaimResize", plugin: reading(storageclass.ClaimResize)},
 		{name: "RuntimeClass", plugin: reading(runtimeclass.Plugin)},
@@ -201,6 +201,9 @@ func podTolerationRestriction(c Config) (admission.Plugin, error) {
 func nodeDeclaredFeatures(c Config) (admission.Plugin, error) {
 	return nodedeclaredfeatures.Plugin(c.objects(), version.MajorMinor(1, 37)), nil
 }
+
+// podGroupProtection is without its gate: the kind PodGroup is not served.
+func podGroupProtection() admission.Plugin { return podgroupprotection.Plugin(false) }
 
 func ownerReferences(c Config) (admission.Plugin, error) {
 	return ownerreferences.Plugin(c.Table, c.Authorizer), nil

@@ -29,25 +29,25 @@ func TestDefaultSet(t *testing.T) {
 	}{
 		{"by default", Config{Authorizer: &admissiontest.Authorizer{}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
-			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
+			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 			"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
 		}},
 		{"with plugins that are off by default", Config{Authorizer: &admissiontest.Authorizer{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
-			"DefaultTolerationSeconds", "DefaultStorageClass", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
+			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
 			"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
 		}},
 		{"with extra plugins", Config{Extra: []admission.Plugin{escalation, another}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
-			"DefaultTolerationSeconds", "DefaultStorageClass", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
+			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
 			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator",
 			"Escalation", "Another", "ResourceQuota",
 		}},
 		{"with disabled plugins", Config{
 			Extra:   []admission.Plugin{another},
-			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PersistentVolumeClaimResize"},
+			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize"},
 		}, []string{
 			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "RuntimeClass", "CertificateSubjectRestriction",
 			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "Another",

@@ -103,7 +103,8 @@ func (a asked) decode(data []byte) (runtime.Object, error) {
 // form of that.
 func (a asked) internal(obj runtime.Object, defaulted *json.RawMessage) (runtime.Object, error) {
 	a.rules.scheme.Default(obj)
-	internal, err := a.rules.scheme.ConvertToVersion(obj, schema.GroupVersion{Group: a.kind.Group, Version: runtime.APIVersionInternal})
+	// As in a request, the internal form shares what the defaults share: the labels of jobs and of their pods.
+	internal, err := runtime.UnsafeObjectConvertor(a.rules.scheme).ConvertToVersion(obj, schema.GroupVersion{Group: a.kind.Group, Version: runtime.APIVersionInternal})
 	if err != nil || defaulted == nil {
 		return internal, err
 	}

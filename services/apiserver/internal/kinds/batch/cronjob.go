@@ -34,18 +34,26 @@ func CronJob() *kinds.Definition {
 				specStatus.KeepStatus(c, old)
 			},
 			Validate: validateCronJobUpdate,
+			Warnings: func(c, old cronJob) []string {
+				var found []string
+				if c.Generation != old.Generation {
+					found = cronJobWarnings(c)
+				}
+				if strings.Contains(c.Spec.Schedule, "TZ") {
+					found = append(found, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
+				}
+				return found
+			},
 		},
 		// Kubernetes checks nothing in the status but the metadata.
-		Subresources: map[string]kinds.ChangeOf[cronJob]{"status": {Prepare: specStatus.KeepSpec}},
-		Warnings: func(c cronJob) []string {
-			found := jobWarnings(&c.Spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
-			if strings.Contains(c.Spec.Schedule, "TZ") {
-				found = append(found, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
-			}
-			return found
-		},
+		Subresources:     map[string]kinds.ChangeOf[cronJob]{"status": {Prepare: specStatus.KeepSpec}},
+		Warnings:         cronJobWarnings,
 		CreationWarnings: func(c cronJob) []string { return podtemplate.WorkloadNameWarnings(c.Name) },
 	}.Definition()
+}
+
+func cronJobWarnings(c *batchv1.CronJob) []string {
+	return jobWarnings(&c.Spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
 }
 
 // Kubernetes' defaults for the finished jobs that a CronJob keeps.

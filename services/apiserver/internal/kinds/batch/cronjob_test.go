@@ -32,9 +32,19 @@ func TestCronJobGenerations(t *testing.T) {
 func TestCronJobWarnings(t *testing.T) {
 	zoned := kindtest.Sample[*batchv1.CronJob](t, CronJob())
 	zoned.Spec.Schedule, zoned.Name = "TZ=Etc/UTC * * * * *", "a.b"
-	want := []string{"cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"}
+	zoned.Spec.JobTemplate.Spec.Template.Spec.NodeSelector = map[string]string{"beta.kubernetes.io/os": "x"}
+	if got := CronJob().Update.Warnings(zoned, zoned); len(got) != 1 {
+		t.Errorf("an unchanged cron job: got warnings %q, want the one about its schedule", got)
+	}
+	want := []string{`spec.jobTemplate.spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`}
 	if diff := cmp.Diff(want, CronJob().Warnings(zoned)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	old := zoned.DeepCopy()
+	zoned.Generation++
+	want = append(want, "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details")
+	if diff := cmp.Diff(want, CronJob().Update.Warnings(zoned, old)); diff != "" {
+		t.Errorf("warnings of an update (-want +got):\n%s", diff)
 	}
 	want = []string{"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"}
 	if diff := cmp.Diff(want, CronJob().CreationWarnings(zoned)); diff != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -56,7 +57,11 @@ func cronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorLi
 	case !slices.Contains(allowed, spec.ConcurrencyPolicy):
 		errs = append(errs, field.NotSupported(at, spec.ConcurrencyPolicy, allowed))
 	}
-	errs = append(errs, jobTemplate(&spec.JobTemplate, path.Child("jobTemplate"))...)
+	var was *corev1.PodTemplateSpec
+	if old != nil {
+		was = &old.JobTemplate.Spec.Template
+	}
+	errs = append(errs, jobTemplate(&spec.JobTemplate, was, path.Child("jobTemplate"))...)
 	errs = append(errs, nonnegative(spec.SuccessfulJobsHistoryLimit, path.Child("successfulJobsHistoryLimit"))...)
 	return append(errs, nonnegative(spec.FailedJobsHistoryLimit, path.Child("failedJobsHistoryLimit"))...)
 }
@@ -113,8 +118,8 @@ func notOfZone(r rune) bool {
 	return !strings.ContainsRune(".-_+", r)
 }
 
-func jobTemplate(t *batchv1.JobTemplateSpec, path *field.Path) field.ErrorList {
-	errs := jobSpec(&t.Spec, path.Child("spec"))
+func jobTemplate(t *batchv1.JobTemplateSpec, was *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	errs := jobSpec(&t.Spec, was, path.Child("spec"))
 	if t.Spec.Selector != nil {
 		errs = append(errs, field.Invalid(path.Child("spec", "selector"), t.Spec.Selector, "`selector` will be auto-generated"))
 	}

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -38,7 +37,8 @@ func Job() *kinds.Definition {
 				generateSelector(j)
 			}
 		},
-		Validate: validateJob,
+		Validate:     validateJob,
+		Canonicalize: ownLabels,
 		Update: kinds.ChangeOf[job]{
 			Prepare: func(j, old job) {
 				if old.Spec.Scheduling == nil {
@@ -47,6 +47,7 @@ func Job() *kinds.Definition {
 				specStatus.KeepStatus(j, old)
 			},
 			Validate: validateJobUpdate,
+			Warnings: kinds.IfSpecChanged(func(j job) []string { return jobWarnings(&j.Spec, field.NewPath("spec")) }),
 		},
 		Subresources:     map[string]kinds.ChangeOf[job]{"status": {Prepare: specStatus.KeepSpec, Validate: validateJobStatus}},
 		Warnings:         func(j job) []string { return jobWarnings(&j.Spec, field.NewPath("spec")) },
@@ -62,7 +63,8 @@ func Job() *kinds.Definition {
 // backoffLimit is the default number of retries of a job.
 const backoffLimit = 6
 
-// defaultJob sets the defaults of a job. A job without labels gets its template's.
+// defaultJob sets the defaults of a job. A job without labels shares its template's, so that it also gets
+// those that generateSelector adds.
 func defaultJob(j *batchv1.Job) {
 	defaultJobTemplate(&j.Spec)
 	if j.Spec.Parallelism == nil {
@@ -85,7 +87,7 @@ func defaultJob(j *batchv1.Job) {
 	kinds.Fill(&j.Spec.PodReplacementPolicy, replacement)
 	kinds.Fill(&j.Spec.ManualSelector, false)
 	if len(j.Labels) == 0 {
-		j.Labels = maps.Clone(j.Spec.Template.Labels)
+		j.Labels = j.Spec.Template.Labels
 	}
 }
 
@@ -145,8 +147,9 @@ const (
 	maxManagedByLength                      = 63
 )
 
-// jobSpec checks what jobs and job templates share.
-func jobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
+// jobSpec checks what jobs and job templates share; was is the pod template that an update replaces, nil at
+// creation.
+func jobSpec(spec *batchv1.JobSpec, was *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, nonnegative(spec.Parallelism, path.Child("parallelism"))...)
 	errs = append(errs, nonnegative(spec.Completions, path.Child("completions"))...)
@@ -176,7 +179,7 @@ func jobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 		}
 	}
 	errs = append(errs, replacementPolicy(spec, path.Child("podReplacementPolicy"))...)
-	errs = append(errs, podspec.Template(&spec.Template, nil, path.Child("template"))...)
+	errs = append(errs, podspec.Template(&spec.Template, was, path.Child("template"))...)
 	return append(errs, restartPolicy(spec, path.Child("template", "spec", "restartPolicy"))...)
 }
 

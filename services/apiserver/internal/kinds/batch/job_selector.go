@@ -7,12 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// generateSelector makes a job select its pods by its UID, and labels them. If the job has no
-// labels, or its pods' labels, it is labelled too. Labels that a client has set to something else
-// are left for validation to reject.
+// generateSelector makes a job select its pods by its UID, and labels them. A job that shares the map of its
+// pods' labels is labelled too. Labels that a client has set to something else are left for validation to
+// reject.
 func generateSelector(j *batchv1.Job) {
-	own := len(j.Labels) > 0 && !maps.Equal(j.Labels, j.Spec.Template.Labels)
-	labels := maps.Clone(j.Spec.Template.Labels)
+	labels := j.Spec.Template.Labels
 	if labels == nil {
 		labels = map[string]string{}
 	}
@@ -24,9 +23,6 @@ func generateSelector(j *batchv1.Job) {
 		}
 	}
 	j.Spec.Template.Labels = labels
-	if !own {
-		j.Labels = maps.Clone(labels)
-	}
 	if j.Spec.Selector == nil {
 		j.Spec.Selector = &metav1.LabelSelector{}
 	}
@@ -39,6 +35,15 @@ func generateSelector(j *batchv1.Job) {
 	}
 	selected[batchv1.ControllerUidLabel] = string(j.UID)
 	j.Spec.Selector.MatchLabels = selected
+}
+
+// ownLabels gives a job a map of labels of its own. If it has no labels, it gets those of its pods, as it
+// would when it is read.
+func ownLabels(j *batchv1.Job) {
+	if len(j.Labels) == 0 {
+		j.Labels = j.Spec.Template.Labels
+	}
+	j.Labels = maps.Clone(j.Labels)
 }
 
 // renameJob replaces the taken name of a job in its labels with the new one.

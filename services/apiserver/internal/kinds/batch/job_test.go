@@ -25,6 +25,10 @@ func TestJobSelector(t *testing.T) {
 		change(j)
 		s.Default(j)
 		s.PrepareForCreate(j)
+		if own := j.Labels; len(own) == 0 && len(s.Validate(j)) > 0 {
+			t.Errorf("a job without labels was rejected: %v", s.Validate(j))
+		}
+		s.Canonicalize(j)
 		return j
 	}
 	stamped := map[string]string{"job-name": "sample", "controller-uid": "u", batchv1.JobNameLabel: "sample", batchv1.ControllerUidLabel: "u"}
@@ -37,7 +41,10 @@ func TestJobSelector(t *testing.T) {
 		change                     func(*batchv1.Job)
 		selector, template, labels map[string]string
 	}{
-		"plain":        {func(*batchv1.Job) {}, map[string]string{batchv1.ControllerUidLabel: "u"}, stamped, stamped},
+		"plain": {func(*batchv1.Job) {}, map[string]string{batchv1.ControllerUidLabel: "u"}, stamped, stamped},
+		"same labels": {func(j *batchv1.Job) {
+			j.Labels, j.Spec.Template.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
+		}, map[string]string{batchv1.ControllerUidLabel: "u"}, with("a", "b"), map[string]string{"a": "b"}},
 		"own labels":   {func(j *batchv1.Job) { j.Labels = map[string]string{"a": "b"} }, map[string]string{batchv1.ControllerUidLabel: "u"}, stamped, map[string]string{"a": "b"}},
 		"pods' labels": {func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{"a": "b"} }, map[string]string{batchv1.ControllerUidLabel: "u"}, with("a", "b"), with("a", "b")},
 		"forged":       {func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{"job-name": "x"} }, map[string]string{batchv1.ControllerUidLabel: "u"}, with("job-name", "x"), with("job-name", "x")},
@@ -50,6 +57,9 @@ func TestJobSelector(t *testing.T) {
 			j := made(tc.change)
 			if !maps.Equal(j.Spec.Selector.MatchLabels, tc.selector) || !maps.Equal(j.Spec.Template.Labels, tc.template) || !maps.Equal(j.Labels, tc.labels) {
 				t.Errorf("got selector %v, pod labels %v and labels %v", j.Spec.Selector.MatchLabels, j.Spec.Template.Labels, j.Labels)
+			}
+			if j.Labels["own"] = "x"; j.Spec.Template.Labels["own"] != "" {
+				t.Error("the job shares the labels of its pods")
 			}
 		})
 	}
@@ -96,8 +106,7 @@ func TestDefaultJob(t *testing.T) {
 	}
 	j := &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}}}
 	defaultJob(j)
-	j.Labels["c"] = "d"
-	if !cmp.Equal(j.Spec.Template.Labels, map[string]string{"a": "b"}) || j.Labels["a"] != "b" {
+	if !cmp.Equal(j.Labels, map[string]string{"a": "b"}) {
 		t.Errorf("got labels %v, want the template's %v", j.Labels, j.Spec.Template.Labels)
 	}
 }
@@ -231,5 +240,13 @@ func TestJobWarnings(t *testing.T) {
 	want := []string{"spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"}
 	if diff := cmp.Diff(want, Job().Warnings(big)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	changed := big.DeepCopy()
+	if got := Job().Update.Warnings(changed, big); got != nil {
+		t.Errorf("an unchanged job: got warnings %q", got)
+	}
+	changed.Generation++
+	if diff := cmp.Diff(want, Job().Update.Warnings(changed, big)); diff != "" {
+		t.Errorf("warnings of an update (-want +got):\n%s", diff)
 	}
 }

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -56,15 +57,14 @@ const (
 // validateJob validates a new job, whose selector has been generated already.
 func validateJob(j *batchv1.Job) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&j.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, jobWhole(j, true)...)
-	return errs
+	errs = append(errs, generatedSelector(j)...)
+	return append(errs, jobWhole(j, nil)...)
 }
 
 // validateJobUpdate validates an update of a job. What it does and how is immutable, but the placement of
 // its pods may change until it starts.
 func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
-	had := old.Spec.Template.Labels
-	errs := jobWhole(j, had[batchv1.JobNameLabel] != "" && had[batchv1.ControllerUidLabel] != "")
+	errs := jobWhole(j, &old.Spec.Template)
 	path, spec, before := field.NewPath("spec"), &j.Spec, &old.Spec
 	errs = append(errs, completionsUpdate(spec, before, path.Child("completions"))...)
 	errs = append(errs, apivalidation.ValidateImmutableField(spec.Selector, before.Selector, path.Child("selector"))...)
@@ -76,12 +76,11 @@ func validateJobUpdate(j, old *batchv1.Job) field.ErrorList {
 	return append(errs, apivalidation.ValidateImmutableField(spec.SuccessPolicy, before.SuccessPolicy, path.Child("successPolicy"))...)
 }
 
-// jobWhole checks everything in a job but its metadata. If prefixed is set, its pods must have the
-// labels with a domain too.
-func jobWhole(j *batchv1.Job, prefixed bool) field.ErrorList {
+// jobWhole checks everything in a job but its metadata; was is the template that an update replaces, nil at
+// creation.
+func jobWhole(j *batchv1.Job, was *corev1.PodTemplateSpec) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := generatedSelector(j, prefixed)
-	errs = append(errs, jobSpec(&j.Spec, path)...)
+	errs := jobSpec(&j.Spec, was, path)
 	if j.Spec.Selector == nil {
 		errs = append(errs, field.Required(path.Child("selector"), ""))
 	} else {
@@ -99,9 +98,9 @@ func jobWhole(j *batchv1.Job, prefixed bool) field.ErrorList {
 	return errs
 }
 
-// generatedSelector checks a job that does not bring its own selector: it must have the generated
+// generatedSelector checks a new job that does not bring its own selector: it must have the generated
 // selector, and its pods the generated labels.
-func generatedSelector(j *batchv1.Job, prefixed bool) field.ErrorList {
+func generatedSelector(j *batchv1.Job) field.ErrorList {
 	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector || j.Spec.Selector == nil {
 		return nil
 	}
@@ -123,10 +122,8 @@ func generatedSelector(j *batchv1.Job, prefixed bool) field.ErrorList {
 	}
 	want(legacyControllerUID, string(j.UID))
 	want(legacyJobName, j.Name)
-	if prefixed {
-		want(batchv1.ControllerUidLabel, string(j.UID))
-		want(batchv1.JobNameLabel, j.Name)
-	}
+	want(batchv1.ControllerUidLabel, string(j.UID))
+	want(batchv1.JobNameLabel, j.Name)
 	if selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector); err == nil && !selector.Matches(expected) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "selector"), j.Spec.Selector, "`selector` not auto-generated"))
 	}
@@ -147,19 +144,30 @@ func completionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) field.Error
 	return nil
 }
 
-// templateUpdate forbids changes of a job's pods. The exceptions are their placement and resources
-// while the job is suspended and none of them has started.
+// templateUpdate forbids changes of a job's pods. The exceptions are their metadata, placement and resources
+// while the job is suspended and has no pods.
 func templateUpdate(j, old *batchv1.Job, path *field.Path) field.ErrorList {
 	now, before := &j.Spec.Template, &old.Spec.Template
-	if old.Spec.Suspend != nil && *old.Spec.Suspend && old.Status.StartTime == nil {
-		before = before.DeepCopy()
-		before.Labels, before.Annotations = now.Labels, now.Annotations
-		before.Spec.NodeSelector, before.Spec.Tolerations, before.Spec.SchedulingGates = now.Spec.NodeSelector, now.Spec.Tolerations, now.Spec.SchedulingGates
-		before.Spec.Affinity = withNodeAffinity(before.Spec.Affinity, now.Spec.Affinity)
-		keepResources(before.Spec.Containers, now.Spec.Containers)
-		keepResources(before.Spec.InitContainers, now.Spec.InitContainers)
+	if !idle(old) {
+		return apivalidation.ValidateImmutableField(*now, *before, path)
 	}
-	return apivalidation.ValidateImmutableField(*now, *before, path)
+	spec := before.Spec.DeepCopy()
+	spec.NodeSelector, spec.Tolerations, spec.SchedulingGates = now.Spec.NodeSelector, now.Spec.Tolerations, now.Spec.SchedulingGates
+	spec.Affinity = withNodeAffinity(spec.Affinity, now.Spec.Affinity)
+	keepResources(spec.Containers, now.Spec.Containers)
+	keepResources(spec.InitContainers, now.Spec.InitContainers)
+	return apivalidation.ValidateImmutableField(now.Spec, *spec, path.Child("spec"))
+}
+
+// idle reports whether a job is suspended and has no pods: it has not started, or its controller has
+// removed them.
+func idle(j *batchv1.Job) bool {
+	if j.Spec.Suspend == nil || !*j.Spec.Suspend || j.Status.Active != 0 {
+		return false
+	}
+	return j.Status.StartTime == nil || slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
 }
 
 // withNodeAffinity returns an affinity with its node affinity taken from another.
@@ -181,8 +189,11 @@ func withNodeAffinity(old, now *corev1.Affinity) *corev1.Affinity {
 }
 
 func keepResources(old, now []corev1.Container) {
+	if len(old) != len(now) {
+		return
+	}
 	for i := range old {
-		if i < len(now) {
+		if old[i].Name == now[i].Name {
 			old[i].Resources = now[i].Resources
 		}
 	}

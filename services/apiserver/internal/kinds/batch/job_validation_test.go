@@ -234,6 +234,8 @@ func TestJobUpdate(t *testing.T) {
 			j.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{legacyJobName: "x"}}
 		}, []string{`spec.selector: Invalid value: {"matchLabels":{"job-name":"x"}}: field is immutable`}},
 		{"placed while suspended", suspend, placed, nil},
+		{"placed once suspended", func(j *batchv1.Job) { begun(j); j.Status.Conditions = now(batchv1.JobSuspended) }, placed, nil},
+		{"labels of pods", suspend, func(j *batchv1.Job) { delete(j.Spec.Template.Labels, legacyJobName) }, nil},
 		{"affinity withdrawn", func(j *batchv1.Job) { suspend(j); placed(j) }, func(j *batchv1.Job) { j.Spec.Template.Spec.Affinity = nil }, nil},
 		{"old labels", func(j *batchv1.Job) {
 			j.Spec.Template.Labels = map[string]string{legacyControllerUID: "u", legacyJobName: "x"}
@@ -249,12 +251,21 @@ func TestJobUpdate(t *testing.T) {
 			errortest.Exactly(t, validateJobUpdate(j, old), tc.want...)
 		})
 	}
-	for name, tc := range map[string]struct{ old, change func(*batchv1.Job) }{
-		"template": {nowhere, func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "c" }}, "placed": {nowhere, placed}, "placed too late": {begun, placed},
-		"suspended template": {suspend, func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "c" }},
+	for name, tc := range map[string]struct {
+		old, change func(*batchv1.Job)
+		field       string
+	}{
+		"template": {nowhere, func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "c" }, "spec.template"},
+		"placed":   {nowhere, placed, "spec.template"}, "placed too late": {begun, placed, "spec.template"},
+		"placed while active": {func(j *batchv1.Job) { suspend(j); j.Status.Active = 1 }, placed, "spec.template"},
+		"suspended template":  {suspend, func(j *batchv1.Job) { j.Spec.Template.Spec.Containers[0].Image = "c" }, "spec.template.spec"},
+		"renamed container": {suspend, func(j *batchv1.Job) {
+			placed(j)
+			j.Spec.Template.Spec.Containers[0].Name = "other"
+		}, "spec.template.spec"},
 		"other affinity": {suspend, func(j *batchv1.Job) {
 			j.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}}
-		}},
+		}, "spec.template.spec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := job()
@@ -262,7 +273,7 @@ func TestJobUpdate(t *testing.T) {
 			defaultJob(old)
 			j := old.DeepCopy()
 			tc.change(j)
-			if errs := validateJobUpdate(j, old); len(errs) != 1 || errs[0].Field != "spec.template" || errs[0].Detail != "field is immutable" {
+			if errs := validateJobUpdate(j, old); len(errs) != 1 || errs[0].Field != tc.field || errs[0].Detail != "field is immutable" {
 				t.Errorf("got %v", errs)
 			}
 		})

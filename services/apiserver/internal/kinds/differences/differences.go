@@ -24,6 +24,10 @@ func All() []Difference {
 		What: "error spec.ports[].nodePort", Kinds: []string{"v1 Service"},
 		Text: "a new service that repeats a port gets no error about the node port that Kubernetes would allocate to both ports",
 		Why:  "both reject the service and name the repeated port, and an error names each repeated node port that the client chose",
+	}, {
+		What: "error metadata.finalizers[]", Kinds: []string{"batch/v1 CronJob"},
+		Text: "an update of the status that adds a malformed finalizer is rejected, where Kubernetes stores it",
+		Why:  "creation and updates reject such a finalizer in Kubernetes too, and the finalizers of a cron job stay changeable",
 	}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -18,6 +19,7 @@ func TestNobodyIsHurt(t *testing.T) {
 	shown := map[string]func(*testing.T){
 		"error metadata.generateName": unchangedPrefixIsAccepted,
 		"error spec.ports[].nodePort": repeatedPortIsRejected,
+		"error metadata.finalizers[]": finalizersOfCronJobsChange,
 	}
 	for _, d := range differences.All() {
 		show := shown[d.What]
@@ -29,6 +31,40 @@ func TestNobodyIsHurt(t *testing.T) {
 	}
 	if differences.Known("v1 Pod", "error spec.nodeName") || !differences.Known("v1 Pod", "error metadata.generateName") {
 		t.Error("the list does not find what it holds")
+	}
+}
+
+// finalizersOfCronJobsChange adds well-formed and malformed finalizers to a cron job, by its status and as a
+// whole: the one way accepts exactly what the other does.
+func finalizersOfCronJobsChange(t *testing.T) {
+	table := scheme.New()
+	set, err := samples.New(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := table.Kind(batchv1.SchemeGroupVersion.WithKind("CronJob"))
+	rules, old := conformance.New(table), set.Of(kind)
+	old.SetUID(conformance.UID)
+	old.SetResourceVersion("7")
+	for _, before := range [][]string{nil, {"example.com/a"}} {
+		old.SetFinalizers(before)
+		for name, ok := range map[string]bool{"example.com/b": true, "orphan": true, "malformed": false, "": false} {
+			obj := old.DeepCopyObject().(scheme.Object)
+			obj.SetFinalizers([]string{name})
+			c := conformance.Case{Kind: kind.GroupVersionKind}
+			if c.Object, err = json.Marshal(obj); err != nil {
+				t.Fatal(err)
+			}
+			if c.Old, err = json.Marshal(old); err != nil {
+				t.Fatal(err)
+			}
+			for _, op := range []string{conformance.OpUpdate, conformance.OpUpdate + "/status"} {
+				c.Op = op
+				if answer, err := rules.Answer(c); err != nil || (len(answer.Errors) == 0) != ok {
+					t.Errorf("%s from finalizers %q to %q: %v %v", op, before, name, answer.Errors, err)
+				}
+			}
+		}
 	}
 }
 

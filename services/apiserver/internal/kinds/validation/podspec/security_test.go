@@ -70,6 +70,7 @@ func TestSecurityOfContainers(t *testing.T) {
 		{"no file", seccomp(corev1.SeccompProfileTypeLocalhost, nil), []string{
 			at + ".seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
 		}},
+		{"no file is needed", seccomp(corev1.SeccompProfileTypeRuntimeDefault, nil), nil},
 		{"an unknown type", seccomp("Local", nil), []string{
 			at + `.seccompProfile.type: Unsupported value: "Local": supported values: "Localhost", "RuntimeDefault", "Unconfined"`,
 		}},

@@ -77,3 +77,27 @@ func TestDefaults(t *testing.T) {
 		t.Error("a kind that is not served has defaults")
 	}
 }
+
+// TestColumnsOfAnswers checks that the columns of a kind that only subresources have are found, and
+// that a stored kind is not found among those.
+func TestColumnsOfAnswers(t *testing.T) {
+	catalog, err := builtin.Catalog(scheme.New(), builtin.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	if catalog.Find(scale) != nil || catalog.Columns(scale) == nil {
+		t.Error("scales are served, or have no columns")
+	}
+	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	if got := catalog.Columns(pod); got == nil || got != catalog.Find(pod).Columns {
+		t.Error("the columns of pods are not those of their definition")
+	}
+	added := gadget()
+	if catalog.Columns(added.GroupVersionKind) != nil || catalog.ReturnsDeleted(added.Kind) {
+		t.Error("a kind that is not served has columns, or is returned by DELETE")
+	}
+	if !catalog.ReturnsDeleted(catalog.Find(pod).Kind) || catalog.ReturnsDeleted(catalog.Find(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}).Kind) {
+		t.Error("DELETE returns a ConfigMap, or no pod")
+	}
+}

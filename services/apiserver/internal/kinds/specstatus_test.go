@@ -49,3 +49,13 @@ func TestSpecStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestKeepMetadata checks that an update of the status leaves what users write in the metadata.
+func TestKeepMetadata(t *testing.T) {
+	old := &metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Finalizers: []string{"a/b"}, OwnerReferences: []metav1.OwnerReference{{Name: "o"}}}
+	sent := &metav1.ObjectMeta{Labels: map[string]string{"a": "c"}, Annotations: map[string]string{"d": "e"}, ResourceVersion: "2"}
+	kinds.KeepMetadata(sent, old)
+	if sent.Labels["a"] != "b" || len(sent.Finalizers) != 1 || len(sent.OwnerReferences) != 1 || len(sent.Annotations) != 0 || sent.ResourceVersion != "2" {
+		t.Errorf("got %+v", sent)
+	}
+}

@@ -147,15 +147,17 @@ func TestOperationsAreNamed(t *testing.T) {
 	}
 }
 
-// TestDeletedObjects: DELETE returns the objects of these kinds, and a Status for all others.
+// TestDeletedObjects: DELETE returns the objects of these kinds, and a Status for all others. In
+// Kubernetes, these kinds' registries have ReturnDeletedObject. So has the one of namespaces, undocumented.
+// Rules that taint devices had it only before their first stable version.
 func TestDeletedObjects(t *testing.T) {
 	var v2 spec.Swagger
 	if err := json.Unmarshal(get(t, handler(t), "/openapi/v2", "application/json").Body.Bytes(), &v2); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"csidrivers", "csinodes", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas", "serviceaccounts",
-		"services", "storageclasses", "volumeattachments", "volumeattributesclasses",
+		"csidrivers", "csinodes", "deviceclasses", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates",
+		"resourceclaims", "resourceclaimtemplates", "resourcequotas", "resourceslices", "serviceaccounts", "services", "storageclasses", "volumeattachments", "volumeattributesclasses",
 	}
 	var got []string
 	for p, item := range v2.Paths.Paths {

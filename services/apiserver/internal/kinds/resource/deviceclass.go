@@ -27,5 +27,6 @@ func DeviceClass() *kinds.Definition {
 			},
 			Validate: func(c, _ *resourcev1.DeviceClass) field.ErrorList { return validateClass(c) },
 		},
+		ReturnDeleted: true,
 	}.Definition()
 }

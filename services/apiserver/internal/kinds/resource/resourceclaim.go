@@ -28,7 +28,8 @@ func ResourceClaim() *kinds.Definition {
 			Prepare:  func(c, old claim) { c.Status = *old.Status.DeepCopy() },
 			Validate: validateClaimUpdate,
 		},
-		Subresources: map[string]kinds.ChangeOf[claim]{"status": status},
+		Subresources:  map[string]kinds.ChangeOf[claim]{"status": status},
+		ReturnDeleted: true,
 	}.Definition()
 }
 

@@ -10,11 +10,12 @@ import (
 // ResourceClaimTemplate defines the kind ResourceClaimTemplate.
 func ResourceClaimTemplate() *kinds.Definition {
 	return kinds.Of[*resourcev1.ResourceClaimTemplate]{
-		Columns:  columns.Aged(),
-		Level:    kinds.Generic,
-		Default:  defaultResourceClaimTemplate,
-		Validate: validateClaimTemplate,
-		Update:   kinds.ChangeOf[*resourcev1.ResourceClaimTemplate]{Validate: validateClaimTemplateUpdate},
+		Columns:       columns.Aged(),
+		Level:         kinds.Generic,
+		Default:       defaultResourceClaimTemplate,
+		Validate:      validateClaimTemplate,
+		Update:        kinds.ChangeOf[*resourcev1.ResourceClaimTemplate]{Validate: validateClaimTemplateUpdate},
+		ReturnDeleted: true,
 	}.Definition()
 }
 

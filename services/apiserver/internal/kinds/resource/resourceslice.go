@@ -39,6 +39,7 @@ func ResourceSlice() *kinds.Definition {
 				resourcev1.ResourceSliceSelectorPoolName: s.Spec.Pool.Name,
 			}
 		},
+		ReturnDeleted: true,
 	}.Definition()
 }
 

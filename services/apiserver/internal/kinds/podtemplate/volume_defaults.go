@@ -47,18 +47,29 @@ func volume(v *corev1.Volume) {
 // externalVolume sets the defaults of volumes in external storage.
 func externalVolume(i *corev1.ISCSIVolumeSource, r *corev1.RBDVolumeSource, d *corev1.AzureDiskVolumeSource, s *corev1.ScaleIOVolumeSource) {
 	if i != nil {
-		kinds.FillString(&i.ISCSIInterface, "default")
+		iscsi(&i.ISCSIInterface)
 	}
 	if r != nil {
-		kinds.FillString(&r.RBDPool, "rbd")
-		kinds.FillString(&r.RadosUser, "admin")
-		kinds.FillString(&r.Keyring, "/etc/ceph/keyring")
+		rbd(&r.RBDPool, &r.RadosUser, &r.Keyring)
 	}
 	azureDisk(d)
 	if s != nil {
-		kinds.FillString(&s.StorageMode, "ThinProvisioned")
-		kinds.FillString(&s.FSType, "xfs")
+		scaleIO(&s.StorageMode, &s.FSType)
 	}
+}
+
+// iscsi, rbd and scaleIO take fields, because the sources of persistent volumes are types of their own.
+func iscsi(iface *string) { kinds.FillString(iface, "default") }
+
+func rbd(pool, user, keyring *string) {
+	kinds.FillString(pool, "rbd")
+	kinds.FillString(user, "admin")
+	kinds.FillString(keyring, "/etc/ceph/keyring")
+}
+
+func scaleIO(mode, fileSystem *string) {
+	kinds.FillString(mode, "ThinProvisioned")
+	kinds.FillString(fileSystem, "xfs")
 }
 
 func azureDisk(d *corev1.AzureDiskVolumeSource) {
@@ -106,16 +117,13 @@ func VolumeSource(s *corev1.PersistentVolumeSource) {
 		kinds.Fill(&s.HostPath.Type, corev1.HostPathUnset)
 	}
 	if s.ISCSI != nil {
-		kinds.FillString(&s.ISCSI.ISCSIInterface, "default")
+		iscsi(&s.ISCSI.ISCSIInterface)
 	}
 	if s.RBD != nil {
-		kinds.FillString(&s.RBD.RBDPool, "rbd")
-		kinds.FillString(&s.RBD.RadosUser, "admin")
-		kinds.FillString(&s.RBD.Keyring, "/etc/ceph/keyring")
+		rbd(&s.RBD.RBDPool, &s.RBD.RadosUser, &s.RBD.Keyring)
 	}
 	azureDisk(s.AzureDisk)
 	if s.ScaleIO != nil {
-		kinds.FillString(&s.ScaleIO.StorageMode, "ThinProvisioned")
-		kinds.FillString(&s.ScaleIO.FSType, "xfs")
+		scaleIO(&s.ScaleIO.StorageMode, &s.ScaleIO.FSType)
 	}
 }

@@ -32,7 +32,6 @@ func Attest(authorizer authz.Authorizer) admission.Plugin {
 // onlyCollected reports whether an update changes nothing but what the garbage collector changes.
 func onlyCollected(bundle, old *certificatesv1.ClusterTrustBundle) bool {
 	same := bundle.DeepCopy()
-	same.OwnerReferences, same.Finalizers = old.OwnerReferences, old.Finalizers
-	same.SelfLink, same.ManagedFields = old.SelfLink, old.ManagedFields
+	same.OwnerReferences, same.Finalizers, same.ManagedFields = old.OwnerReferences, old.Finalizers, old.ManagedFields
 	return equality.Semantic.DeepEqual(same, old)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -64,40 +66,33 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 	})
 	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.ReturnsDeleted)
-	get := func(handler http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet && r.Method != http.MethodHead {
-				w.Header().Set("Allow", "GET, HEAD")
-				encoder.Error(w, r, response.MethodNotAllowed())
-				return
-			}
-			handler.ServeHTTP(w, r)
-		})
-	}
+	// Kubernetes serves these paths for GET alone, and those below without a wrapper for every method.
+	get := only(encoder, http.MethodGet)
+	own := only(encoder, http.MethodGet, http.MethodHead)
 	mux := http.NewServeMux()
 	for _, health := range p.health() {
-		mux.Handle(health.Path, get(health))
-		mux.Handle(health.Path+"/", get(health))
+		mux.Handle(health.Path, health)
+		mux.Handle(health.Path+"/", health)
 	}
 	mux.Handle("/version", get(routes.ServeVersion(encoder)))
 	mux.Handle("/version/", get(routes.ServeVersion(encoder)))
-	mux.Handle("/metrics", get(promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{})))
-	mux.Handle("/debug/garboard/trace", get(routes.ServeTrace(encoder, p.cfg.Trace)))
-	mux.Handle(snapshot.Path, get(etcdsnapshot.New(etcdsnapshot.Config{Store: p.store, Encoder: encoder, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
+	mux.Handle("/metrics", promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{}))
+	mux.Handle("/debug/garboard/trace", own(routes.ServeTrace(encoder, p.cfg.Trace)))
+	mux.Handle(snapshot.Path, own(etcdsnapshot.New(etcdsnapshot.Config{Store: p.store, Encoder: encoder, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
 	inspector := p.inspector()
-	mux.Handle(report.StatusPath, get(inspector.ServeStatus(encoder)))
-	mux.Handle(report.WatchersPath, get(inspector.ServeWatchers(encoder)))
+	mux.Handle(report.StatusPath, own(inspector.ServeStatus(encoder)))
+	mux.Handle(report.WatchersPath, own(inspector.ServeWatchers(encoder)))
 	for path, handler := range p.cfg.Debug {
-		mux.Handle(path, get(handler))
+		mux.Handle(path, own(handler))
 	}
 	if p.cfg.Profiling {
 		routes.ServeProfiles(mux)
 	}
-	mux.Handle("/openapi/", get(schemas))
+	mux.Handle("/openapi/", schemas)
 	p.serveOpenID(mux, get, accounts)
-	mux.Handle("/{$}", get(routes.ServePaths(encoder, []string{
+	mux.Handle("/{$}", routes.ServePaths(encoder, []string{
 		openid.ConfigurationPath, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", openid.KeysPath, "/readyz", "/version",
-	})))
+	}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if groups.Serves(r.URL.Path) {
 			groups.ServeHTTP(w, r)
@@ -106,6 +101,20 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 		encoder.Error(w, r, response.NotFound())
 	})
 	return mux, nil
+}
+
+// only returns a wrapper that serves some methods and refuses the others.
+func only(encoder *response.Encoder, methods ...string) func(http.Handler) http.Handler {
+	return func(handler http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !slices.Contains(methods, r.Method) {
+				w.Header().Set("Allow", strings.Join(methods, ", "))
+				encoder.Error(w, r, response.MethodNotAllowed())
+				return
+			}
+			handler.ServeHTTP(w, r)
+		})
+	}
 }
 
 // health returns the health checks: a process that responds is live, one that can serve is ready.

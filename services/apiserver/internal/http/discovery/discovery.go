@@ -109,7 +109,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.encoder.Error(w, r, response.NotFound())
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if r.Method != http.MethodGet && !anyMethod(plain) {
+		w.Header().Set("Allow", http.MethodGet)
 		h.encoder.Error(w, r, response.MethodNotAllowed())
 		return
 	}
@@ -140,6 +141,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", runtime.ContentTypeJSON, aggregated.Group, aggregated.Version, aggregated.Kind)
 	h.encoder.Bytes(w, r, http.StatusOK, contentType, together.data)
+}
+
+// anyMethod reports whether Kubernetes serves a document for every method, not for GET alone: its
+// aggregator, which serves the groups, does not look at the method.
+func anyMethod(plain runtime.Object) bool {
+	switch plain.(type) {
+	case *metav1.APIGroupList, *metav1.APIGroup:
+		return true
+	}
+	return false
 }
 
 // groups returns the versions of each served group, the preferred one first.

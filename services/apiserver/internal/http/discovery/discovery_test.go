@@ -132,8 +132,10 @@ func TestAnswers(t *testing.T) {
 	if res := ask(http.MethodGet, "/apis/apps/v1", together+",application/json", ""); res.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("a single version has the content type %q", res.Header().Get("Content-Type"))
 	}
-	if res := ask(http.MethodPost, "/apis", "", ""); res.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", res.Code)
+	for path, code := range map[string]int{"/api": 405, "/api/v1": 405, "/apis/apps/v1": 405, "/apis": 200, "/apis/apps": 200} {
+		if res := ask(http.MethodPost, path, "", ""); res.Code != code {
+			t.Errorf("POST %s: %d, want %d", path, res.Code, code)
+		}
 	}
 	if res := ask(http.MethodGet, "/apis/none", "", ""); res.Code != http.StatusNotFound || handler.Serves("/apis/none") {
 		t.Errorf("a group that is not served: %d", res.Code)

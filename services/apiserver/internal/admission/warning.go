@@ -11,8 +11,10 @@ func WithWarnings(ctx context.Context, add func(text string)) context.Context {
 }
 
 // Warn warns the client of ctx's request, if WithWarnings has set a receiver.
-func Warn(ctx context.Context, text string) {
+func Warn(ctx context.Context, texts ...string) {
 	if add, ok := ctx.Value(warningsKey{}).(func(string)); ok {
-		add(text)
+		for _, text := range texts {
+			add(text)
+		}
 	}
 }

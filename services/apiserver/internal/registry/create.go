@@ -103,14 +103,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 // warnAbout passes the warnings about an object to the client of ctx's request; about may be nil.
 func warnAbout(ctx context.Context, obj scheme.Object, about func(scheme.Object) []string) {
 	if about != nil {
-		warn(ctx, about(obj))
-	}
-}
-
-// warn passes warnings to the client of ctx's request.
-func warn(ctx context.Context, texts []string) {
-	for _, text := range texts {
-		admission.Warn(ctx, text)
+		admission.Warn(ctx, about(obj)...)
 	}
 }
 

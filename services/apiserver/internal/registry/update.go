@@ -149,7 +149,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		return nil, err
 	}
 	if u.rules.Warnings != nil {
-		warn(ctx, u.rules.Warnings(obj, old))
+		admission.Warn(ctx, u.rules.Warnings(obj, old)...)
 	}
 	if r.strategy.Canonicalize != nil {
 		r.strategy.Canonicalize(obj)

@@ -3,7 +3,6 @@ package resource
 import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
@@ -25,7 +24,7 @@ func DeviceClass() *kinds.Definition {
 					c.Generation = old.Generation + 1
 				}
 			},
-			Validate: func(c, _ *resourcev1.DeviceClass) field.ErrorList { return validateClass(c) },
+			Validate: validateClassUpdate,
 		},
 		ReturnDeleted: true,
 	}.Definition()

@@ -20,16 +20,20 @@ func deviceClaim(c *resourcev1.DeviceClaim) {
 	}
 }
 
-func deviceDemand(mode *resourcev1.DeviceAllocationMode, count *int64, tolerations []resourcev1.DeviceToleration) {
+func deviceDemand(mode *resourcev1.DeviceAllocationMode, count *int64, tolerated []resourcev1.DeviceToleration) {
 	if *mode == "" {
 		*mode = resourcev1.DeviceAllocationModeExactCount
 	}
 	if *mode == resourcev1.DeviceAllocationModeExactCount && *count == 0 {
 		*count = 1
 	}
-	for i := range tolerations {
-		if tolerations[i].Operator == "" {
-			tolerations[i].Operator = resourcev1.DeviceTolerationOpEqual
+	tolerations(tolerated)
+}
+
+func tolerations(list []resourcev1.DeviceToleration) {
+	for i := range list {
+		if list[i].Operator == "" {
+			list[i].Operator = resourcev1.DeviceTolerationOpEqual
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
@@ -24,7 +23,15 @@ func DeviceTaintRule() *kinds.Definition {
 		Create:   specStatus.Begin,
 		Validate: validateTaintRule,
 		Update: kinds.ChangeOf[rule]{
-			Prepare: specStatus.KeepStatus, Validate: func(r, _ rule) field.ErrorList { return validateTaintRule(r) },
+			Prepare: func(r, old rule) {
+				// A taint with another effect is a new one, unless the client says when it was added.
+				if now, was := &r.Spec.Taint, &old.Spec.Taint; now.Effect != was.Effect && now.TimeAdded.Equal(was.TimeAdded) {
+					now.TimeAdded = nil
+					deviceTaint(now)
+				}
+				specStatus.KeepStatus(r, old)
+			},
+			Validate: validateTaintRuleUpdate,
 		},
 		Subresources: map[string]kinds.ChangeOf[rule]{"status": {
 			Prepare:  func(r, old rule) { specStatus.KeepSpec(r, old); kinds.KeepMetadata(r, old) },

@@ -7,8 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateTaintRule validates a rule that taints devices.
+// validateTaintRule validates a new rule that taints devices.
 func validateTaintRule(r *resourcev1.DeviceTaintRule) field.ErrorList {
+	return validateTaintRuleUpdate(r, &resourcev1.DeviceTaintRule{})
+}
+
+// validateTaintRuleUpdate validates an update of a rule that taints devices.
+func validateTaintRuleUpdate(r, old *resourcev1.DeviceTaintRule) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&r.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	if s, at := r.Spec.DeviceSelector, path.Child("deviceSelector"); s != nil {
@@ -22,7 +27,7 @@ func validateTaintRule(r *resourcev1.DeviceTaintRule) field.ErrorList {
 			}
 		}
 	}
-	return append(errs, taint(&r.Spec.Taint, path.Child("taint"))...)
+	return append(errs, taint(&r.Spec.Taint, old.Spec.Taint.Effect, path.Child("taint"))...)
 }
 
 // validateTaintRuleStatus validates such a rule's status.

@@ -15,17 +15,28 @@ import (
 func ResourceClaim() *kinds.Definition {
 	type claim = *resourcev1.ResourceClaim
 	status := kinds.ChangeOf[claim]{
-		Prepare:  func(c, old claim) { c.Spec = *old.Spec.DeepCopy(); kinds.KeepMetadata(c, old) },
+		Prepare: func(c, old claim) {
+			c.Spec = *old.Spec.DeepCopy()
+			kinds.KeepMetadata(c, old)
+			withoutSkipped(c.Status.Allocation, old.Status.Allocation)
+			forgetReleased(c, old)
+		},
 		Validate: validateClaimStatus,
 	}
 	return kinds.Of[claim]{
-		Columns:  resourceClaimColumns(),
-		Level:    kinds.Generic,
-		Default:  defaultResourceClaim,
-		Create:   func(c claim) { c.Status = resourcev1.ResourceClaimStatus{} },
+		Columns: resourceClaimColumns(),
+		Level:   kinds.Generic,
+		Default: defaultResourceClaim,
+		Create: func(c claim) {
+			c.Status = resourcev1.ResourceClaimStatus{}
+			withoutDerived(&c.Spec.Devices, nil)
+		},
 		Validate: validateClaim,
 		Update: kinds.ChangeOf[claim]{
-			Prepare:  func(c, old claim) { c.Status = *old.Status.DeepCopy() },
+			Prepare: func(c, old claim) {
+				c.Status = *old.Status.DeepCopy()
+				withoutDerived(&c.Spec.Devices, &old.Spec.Devices)
+			},
 			Validate: validateClaimUpdate,
 		},
 		Subresources:  map[string]kinds.ChangeOf[claim]{"status": status},
@@ -34,7 +45,15 @@ func ResourceClaim() *kinds.Definition {
 }
 
 // defaultResourceClaim sets the defaults of a claim for devices.
-func defaultResourceClaim(c *resourcev1.ResourceClaim) { deviceClaim(&c.Spec.Devices) }
+func defaultResourceClaim(c *resourcev1.ResourceClaim) {
+	deviceClaim(&c.Spec.Devices)
+	if c.Status.Allocation == nil {
+		return
+	}
+	for i := range c.Status.Allocation.Devices.Results {
+		tolerations(c.Status.Allocation.Devices.Results[i].Tolerations)
+	}
+}
 
 func resourceClaimColumns() *columns.Layout {
 	return columns.Of([]metav1.TableColumnDefinition{

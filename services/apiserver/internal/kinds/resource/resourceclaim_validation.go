@@ -4,9 +4,12 @@ import (
 	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/validate"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/scheduling"
 )
 
 // validateClaim validates a claim for devices.
@@ -27,6 +30,11 @@ func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	reserved := path.Child("reservedFor")
 	errs := set(s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, reserved,
 		func(r *resourcev1.ResourceClaimConsumerReference) types.UID { return r.UID }, consumer)
+	has := allocated(s.Allocation)
+	errs = append(errs, set(s.Devices, -1, path.Child("devices"), statusID,
+		func(d *resourcev1.AllocatedDeviceStatus, path *field.Path) field.ErrorList {
+			return deviceStatus(d, has, path)
+		})...)
 	if len(s.ReservedFor) > 0 {
 		added := func(r resourcev1.ResourceClaimConsumerReference) bool {
 			return !slices.Contains(old.Status.ReservedFor, r)
@@ -44,14 +52,7 @@ func validateClaimStatus(c, old *resourcev1.ResourceClaim) field.ErrorList {
 	if old.Status.Allocation != nil {
 		return append(errs, apivalidation.ValidateImmutableField(s.Allocation, old.Status.Allocation, path)...)
 	}
-	names := requestNames(&c.Spec.Devices)
-	return append(errs, each(s.Allocation.Devices.Results, resourcev1.AllocationResultsMaxSize, path.Child("devices", "results"),
-		func(r *resourcev1.DeviceRequestAllocationResult, path *field.Path) field.ErrorList {
-			errs := reference(r.Request, names, path.Child("request"))
-			errs = append(errs, driver(r.Driver, path.Child("driver"))...)
-			errs = append(errs, pool(r.Pool, path.Child("pool"))...)
-			return append(errs, label(r.Device, path.Child("device"))...)
-		})...)
+	return append(errs, allocation(s.Allocation, requestNames(&c.Spec.Devices), path)...)
 }
 
 func consumer(r *resourcev1.ResourceClaimConsumerReference, path *field.Path) field.ErrorList {
@@ -62,4 +63,40 @@ func consumer(r *resourcev1.ResourceClaimConsumerReference, path *field.Path) fi
 		}
 	}
 	return errs
+}
+
+// allocation checks a new allocation of devices to requests with the given names.
+func allocation(a *resourcev1.AllocationResult, names requested, path *field.Path) field.ErrorList {
+	at := path.Child("devices")
+	errs := each(a.Devices.Results, resourcev1.AllocationResultsMaxSize, at.Child("results"),
+		func(r *resourcev1.DeviceRequestAllocationResult, path *field.Path) field.ErrorList {
+			return result(r, names, path)
+		})
+	errs = append(errs, each(a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize, at.Child("config"), // of the claim and of the class
+		func(k *resourcev1.DeviceAllocationConfiguration, path *field.Path) field.ErrorList {
+			errs := required(string(k.Source), path.Child("source"))
+			if k.Source != "" {
+				errs = known(k.Source, path.Child("source"), resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+			}
+			errs = append(errs, references(k.Requests, names, path)...)
+			return append(errs, configuration(&k.DeviceConfiguration, false, path)...)
+		})...)
+	if a.NodeSelector != nil {
+		errs = append(errs, scheduling.NodeSelector(a.NodeSelector, path.Child("nodeSelector"))...)
+	}
+	return errs
+}
+
+// result checks a device that is allocated to a request.
+func result(r *resourcev1.DeviceRequestAllocationResult, names requested, path *field.Path) field.ErrorList {
+	errs := reference(r.Request, names, path.Child("request"))
+	errs = append(errs, chosenDriver(r.Driver, path.Child("driver"))...)
+	errs = append(errs, required(r.Pool, path.Child("pool"), validate.ResourcePoolName)...)
+	errs = append(errs, label(r.Device, path.Child("device"))...)
+	errs = append(errs, bindings(r.BindingConditions, r.BindingFailureConditions, path)...)
+	errs = append(errs, each(r.Tolerations, -1, path.Child("tolerations"), toleration)...)
+	if r.ShareID != nil {
+		errs = append(errs, shared(string(*r.ShareID), path.Child("shareID"))...)
+	}
+	return append(errs, skipped(r.SkipNodeOperations, path.Child("skipNodeOperations"))...)
 }

@@ -7,6 +7,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
@@ -27,6 +28,7 @@ func opaque(parameters string) resourcev1.DeviceConfiguration {
 }
 
 func TestClaim(t *testing.T) {
+	oddLabel := validation.IsDNS1123Label("")[0]
 	const noRequest = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 	for name, tc := range map[string]struct {
 		change func(d *resourcev1.DeviceClaim, first *resourcev1.ExactDeviceRequest)
@@ -35,13 +37,13 @@ func TestClaim(t *testing.T) {
 		"good": {func(d *resourcev1.DeviceClaim, first *resourcev1.ExactDeviceRequest) {
 			first.Tolerations = []resourcev1.DeviceToleration{{Operator: "Exists"}, {Key: "a", Operator: "Equal", Value: "b", Effect: "None"}}
 			first.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: "true"}}}
-			d.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"one", "two", "two/big"}}}
+			d.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"one", "two", "two/big"}, MatchAttribute: new(resourcev1.FullyQualifiedName("example.com/model"))}}
 			d.Config = []resourcev1.DeviceClaimConfiguration{{Requests: []string{"one"}, DeviceConfiguration: opaque("{}")}}
 		}, nil},
 		"names": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) {
 			d.Requests[0].Name, d.Requests[1].FirstAvailable[0].Name = "", "two"
 			d.Requests[1].Name = ""
-		}, []string{"spec.devices.requests[0].name: Required value", "spec.devices.requests[1].name: Required value", `spec.devices.requests[1]: Duplicate value: ""`}},
+		}, []string{`spec.devices.requests[0].name: Invalid value: "": ` + oddLabel, `spec.devices.requests[1].name: Invalid value: "": ` + oddLabel, `spec.devices.requests[1]: Duplicate value: ""`}},
 		"neither": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) { d.Requests[0].Exactly = nil },
 			[]string{"spec.devices.requests[0]: Required value: exactly one of `exactly` or `firstAvailable` is required"}},
 		"both": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) {
@@ -71,7 +73,7 @@ func TestClaim(t *testing.T) {
 			`spec.devices.requests[0].exactly.tolerations[2].effect: Unsupported value: "Later": supported values: "NoExecute", "NoSchedule", "None"`,
 		}},
 		"references": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) {
-			d.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"three", "one/big", "a/B/c", "one", "one"}}}
+			d.Constraints = []resourcev1.DeviceConstraint{{Requests: []string{"three", "one/big", "a/B/c", "one", "one"}, MatchAttribute: new(resourcev1.FullyQualifiedName("example.com/model"))}}
 		}, []string{
 			`spec.devices.constraints[0].requests[0]: Invalid value: "three": ` + noRequest,
 			`spec.devices.constraints[0].requests[1]: Invalid value: "one/big": ` + noRequest,
@@ -89,6 +91,12 @@ func TestClaim(t *testing.T) {
 			`spec.devices.config[2].opaque.parameters: Invalid value: "<value omitted>": must be a valid JSON object`,
 			`spec.devices.config[3].opaque.parameters: Invalid value: "<value omitted>": error parsing data as JSON: unexpected end of JSON input`,
 			"spec.devices.config[4].opaque: Required value",
+		}},
+		"long class": {func(d *resourcev1.DeviceClaim, e *resourcev1.ExactDeviceRequest) {
+			e.DeviceClassName, d.Requests[1].FirstAvailable[0].DeviceClassName = strings.Repeat("a", 254), strings.Repeat("a", 254)
+		}, []string{
+			`spec.devices.requests[0].exactly.deviceClassName: Invalid value: "` + strings.Repeat("a", 254) + `": must be no more than 253 characters`,
+			`spec.devices.requests[1].firstAvailable[0].deviceClassName: Invalid value: "` + strings.Repeat("a", 254) + `": must be no more than 253 bytes`,
 		}},
 		"too many": {func(d *resourcev1.DeviceClaim, _ *resourcev1.ExactDeviceRequest) {
 			d.Requests = make([]resourcev1.DeviceRequest, 33)
@@ -114,7 +122,8 @@ func TestClaimsStay(t *testing.T) {
 	errortest.Exactly(t, validateClaimUpdate(c, old))
 	c.Spec.Devices.Requests = c.Spec.Devices.Requests[:1]
 	errortest.Contain(t, validateClaimUpdate(c, old), "field is immutable")
-	was, template := &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceClaimTemplate{}
+	was := &resourcev1.ResourceClaimTemplate{ObjectMeta: c.ObjectMeta}
+	template := was.DeepCopy()
 	errortest.Exactly(t, validateClaimTemplateUpdate(template, was))
 	template.Spec.Labels = map[string]string{"a": "b"}
 	errortest.Contain(t, validateClaimTemplateUpdate(template, was), "field is immutable")
@@ -133,7 +142,7 @@ func TestClaimStatus(t *testing.T) {
 	c.Status = resourcev1.ResourceClaimStatus{Allocation: allocation("d"), ReservedFor: []resourcev1.ResourceClaimConsumerReference{user}}
 	errortest.Exactly(t, validateClaimStatus(c, old))
 	c.Status.Allocation.Devices.Results[0] = resourcev1.DeviceRequestAllocationResult{Request: "one", Driver: "x"}
-	errortest.Exactly(t, validateClaimStatus(c, old), "status.allocation.devices.results[0].pool: Required value", "status.allocation.devices.results[0].device: Required value")
+	errortest.Exactly(t, validateClaimStatus(c, old), "status.allocation.devices.results[0].pool: Required value", "status.allocation.devices.results[0].device: Invalid value: \"\": "+validation.IsDNS1123Label("")[0])
 	old.Status.Allocation, c.Status.Allocation = allocation("d"), allocation("e")
 	errortest.Contain(t, validateClaimStatus(c, old), "field is immutable")
 	c.Status.Allocation = nil

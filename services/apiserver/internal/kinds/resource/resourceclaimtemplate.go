@@ -9,12 +9,17 @@ import (
 
 // ResourceClaimTemplate defines the kind ResourceClaimTemplate.
 func ResourceClaimTemplate() *kinds.Definition {
-	return kinds.Of[*resourcev1.ResourceClaimTemplate]{
-		Columns:       columns.Aged(),
-		Level:         kinds.Generic,
-		Default:       defaultResourceClaimTemplate,
-		Validate:      validateClaimTemplate,
-		Update:        kinds.ChangeOf[*resourcev1.ResourceClaimTemplate]{Validate: validateClaimTemplateUpdate},
+	type template = *resourcev1.ResourceClaimTemplate
+	return kinds.Of[template]{
+		Columns:  columns.Aged(),
+		Level:    kinds.Generic,
+		Default:  defaultResourceClaimTemplate,
+		Create:   func(t template) { withoutDerived(&t.Spec.Spec.Devices, nil) },
+		Validate: validateClaimTemplate,
+		Update: kinds.ChangeOf[template]{
+			Prepare:  func(t, old template) { withoutDerived(&t.Spec.Spec.Devices, &old.Spec.Spec.Devices) },
+			Validate: validateClaimTemplateUpdate,
+		},
 		ReturnDeleted: true,
 	}.Definition()
 }

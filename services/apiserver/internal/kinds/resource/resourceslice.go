@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -15,18 +17,28 @@ import (
 // ResourceSlice defines the kind ResourceSlice.
 func ResourceSlice() *kinds.Definition {
 	return kinds.Of[*resourcev1.ResourceSlice]{
-		Columns:  resourceSliceColumns(),
-		Level:    kinds.Generic,
-		Default:  defaultResourceSlice,
-		Create:   func(s *resourcev1.ResourceSlice) { s.Generation = 1 },
+		Columns: resourceSliceColumns(),
+		Level:   kinds.Generic,
+		Default: defaultResourceSlice,
+		Create: func(s *resourcev1.ResourceSlice) {
+			s.Generation = 1
+			withoutDisabled(&s.Spec, nil)
+		},
 		Validate: validateSlice,
 		Update: kinds.ChangeOf[*resourcev1.ResourceSlice]{
 			Prepare: func(s, old *resourcev1.ResourceSlice) {
 				if !equality.Semantic.DeepEqual(s.Spec, old.Spec) {
 					s.Generation = old.Generation + 1
 				}
+				withoutDisabled(&s.Spec, &old.Spec) // Kubernetes counts what it drops as a change.
 			},
 			Validate: validateSliceUpdate,
+		},
+		Warnings: func(s *resourcev1.ResourceSlice) []string {
+			if name := s.Spec.Driver; name != strings.ToLower(name) {
+				return []string{fmt.Sprintf("spec.driver: driver names should be lowercase; %q contains uppercase characters", name)}
+			}
+			return nil
 		},
 		FieldLabels: []string{resourcev1.ResourceSliceSelectorNodeName, resourcev1.ResourceSliceSelectorDriver, resourcev1.ResourceSliceSelectorPoolName},
 		Fields: func(s *resourcev1.ResourceSlice) fields.Set {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
@@ -28,11 +29,13 @@ func TestSlice(t *testing.T) {
 			term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Exists"}}}
 			s.NodeName, s.NodeSelector = nil, &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}
 		}, nil},
-		"counters": {func(s *resourcev1.ResourceSliceSpec) { s.SharedCounters = []resourcev1.CounterSet{{Name: "c"}} }, []string{"spec: Invalid value: \"\": only one of `sharedCounters` or `devices` is allowed"}},
+		"counters": {func(s *resourcev1.ResourceSliceSpec) {
+			s.SharedCounters = []resourcev1.CounterSet{{Name: "c", Counters: map[string]resourcev1.Counter{"m": {}}}}
+		}, []string{"spec: Invalid value: \"\": only one of `sharedCounters` or `devices` is allowed"}},
 		"devices": {func(s *resourcev1.ResourceSliceSpec) {
 			s.Devices = []resourcev1.Device{{Name: "d"}, {Name: "d"}, {Taints: []resourcev1.DeviceTaint{{Key: "k", Effect: "Odd"}}}}
 		}, []string{
-			"spec.devices[2].name: Required value",
+			`spec.devices[2].name: Invalid value: "": ` + validation.IsDNS1123Label("")[0],
 			`spec.devices[2].taints[0].effect: Unsupported value: "Odd": supported values: "NoExecute", "NoSchedule", "None"`,
 			`spec.devices[1]: Duplicate value: "d"`,
 		}},

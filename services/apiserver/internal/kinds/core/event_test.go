@@ -55,6 +55,7 @@ func TestEvents(t *testing.T) {
 			`involvedObject.namespace: Invalid value: "": does not match event.namespace`,
 		}},
 		{"the same among the system's", func(e *eventsv1.Event) { e.Regarding.Namespace, e.Namespace = "", "kube-system" }, nil},
+		{"no name", func(e *eventsv1.Event) { e.Name = "" }, []string{"metadata.name: Required value: name or generateName is required"}},
 		{"something elsewhere", func(e *eventsv1.Event) { e.Regarding.Namespace = "other" }, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

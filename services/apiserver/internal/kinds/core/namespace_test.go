@@ -50,6 +50,9 @@ func TestNamespace(t *testing.T) {
 		})
 	}
 	d.Terminating(n)
+	if !slices.Equal(d.FieldLabels, []string{"status.phase", "name"}) {
+		t.Errorf("got field labels %q", d.FieldLabels)
+	}
 	if set := d.Fields(n); set["status.phase"] != "Terminating" || set["name"] != "a" {
 		t.Errorf("got fields %v", set)
 	}

@@ -77,38 +77,3 @@ func TestContainerDefaults(t *testing.T) {
 		})
 	}
 }
-
-// TestPodsOwnDefaults checks what a pod gets and its template does not: requests, and its address in
-// both fields.
-func TestPodsOwnDefaults(t *testing.T) {
-	amounts := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
-	}
-	limited := corev1.ResourceRequirements{Limits: amounts("2", "2Gi"), Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}
-	for _, tc := range []struct {
-		ip, first, wantIP, wantFirst string
-	}{{"", "", "", ""}, {"1.2.3.4", "", "1.2.3.4", "1.2.3.4"}, {"", "1.2.3.4", "1.2.3.4", "1.2.3.4"}, {"1.2.3.4", "5.6.7.8", "1.2.3.4", "1.2.3.4"}} {
-		pod := &corev1.Pod{Status: corev1.PodStatus{PodIP: tc.ip}, Spec: corev1.PodSpec{
-			DeprecatedServiceAccount: "old", Containers: []corev1.Container{{Resources: *limited.DeepCopy()}}, InitContainers: []corev1.Container{{Resources: *limited.DeepCopy()}},
-		}}
-		if tc.first != "" {
-			pod.Status.PodIPs = []corev1.PodIP{{IP: tc.first}, {IP: "::1"}}
-		}
-		template := &corev1.PodTemplateSpec{Spec: *pod.Spec.DeepCopy()}
-		DefaultPodTemplate(template)
-		if diff := cmp.Diff(limited, template.Spec.Containers[0].Resources); diff != "" {
-			t.Errorf("template (-want +got):\n%s", diff)
-		}
-		DefaultPod(pod)
-		want := corev1.ResourceRequirements{Limits: amounts("2", "2Gi"), Requests: amounts("1", "2Gi")}
-		if diff := cmp.Diff([]corev1.ResourceRequirements{want, want}, []corev1.ResourceRequirements{pod.Spec.InitContainers[0].Resources, pod.Spec.Containers[0].Resources}); diff != "" {
-			t.Errorf("pod (-want +got):\n%s", diff)
-		}
-		if got := pod.Status; got.PodIP != tc.wantIP || tc.wantFirst != "" && got.PodIPs[0].IP != tc.wantFirst {
-			t.Errorf("%+v: got the addresses %s and %v", tc, got.PodIP, got.PodIPs)
-		}
-		if got := pod.Spec.ServiceAccountName; got != "old" {
-			t.Errorf("got the service account %q, want that of the older field", got)
-		}
-	}
-}

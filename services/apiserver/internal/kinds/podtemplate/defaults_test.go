@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -96,5 +97,77 @@ func TestPodParts(t *testing.T) {
 	}
 	if cpu := p.Status.AllocatedResources["cpu"]; cpu.String() != "1m" {
 		t.Errorf("got %s of CPU, want 1m", cpu.String())
+	}
+}
+
+// TestPodsOwnDefaults checks what a pod gets and its template does not: requests, and its address in
+// both fields.
+func TestPodsOwnDefaults(t *testing.T) {
+	amounts := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+	limited := corev1.ResourceRequirements{Limits: amounts("2", "2Gi"), Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+	for _, tc := range []struct {
+		ip, first, wantIP, wantFirst string
+	}{{"", "", "", ""}, {"1.2.3.4", "", "1.2.3.4", "1.2.3.4"}, {"", "1.2.3.4", "1.2.3.4", "1.2.3.4"}, {"1.2.3.4", "5.6.7.8", "1.2.3.4", "1.2.3.4"}} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{PodIP: tc.ip}, Spec: corev1.PodSpec{
+			DeprecatedServiceAccount: "old", Containers: []corev1.Container{{Resources: *limited.DeepCopy()}}, InitContainers: []corev1.Container{{Resources: *limited.DeepCopy()}},
+		}}
+		if tc.first != "" {
+			pod.Status.PodIPs = []corev1.PodIP{{IP: tc.first}, {IP: "::1"}}
+		}
+		template := &corev1.PodTemplateSpec{Spec: *pod.Spec.DeepCopy()}
+		DefaultPodTemplate(template)
+		if diff := cmp.Diff(limited, template.Spec.Containers[0].Resources); diff != "" {
+			t.Errorf("template (-want +got):\n%s", diff)
+		}
+		DefaultPod(pod)
+		want := corev1.ResourceRequirements{Limits: amounts("2", "2Gi"), Requests: amounts("1", "2Gi")}
+		if diff := cmp.Diff([]corev1.ResourceRequirements{want, want}, []corev1.ResourceRequirements{pod.Spec.InitContainers[0].Resources, pod.Spec.Containers[0].Resources}); diff != "" {
+			t.Errorf("pod (-want +got):\n%s", diff)
+		}
+		if got := pod.Status; got.PodIP != tc.wantIP || tc.wantFirst != "" && got.PodIPs[0].IP != tc.wantFirst {
+			t.Errorf("%+v: got the addresses %s and %v", tc, got.PodIP, got.PodIPs)
+		}
+		if got := pod.Spec.ServiceAccountName; got != "old" {
+			t.Errorf("got the service account %q, want that of the older field", got)
+		}
+	}
+}
+
+// TestRounding checks that amounts of a pod and of its status are rounded up to thousandths.
+func TestRounding(t *testing.T) {
+	fine := func() corev1.ResourceList { return corev1.ResourceList{"cpu": resource.MustParse("0.0001")} }
+	both := func() *corev1.ResourceRequirements {
+		return &corev1.ResourceRequirements{Limits: fine(), Requests: fine()}
+	}
+	statuses := func() []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{AllocatedResources: fine(), Resources: both()}}
+	}
+	pod := &corev1.Pod{
+		Spec: corev1.PodSpec{Resources: both(), Overhead: fine(), TerminationGracePeriodSeconds: new(int64(0)), EphemeralContainers: []corev1.EphemeralContainer{{}}},
+		Status: corev1.PodStatus{
+			AllocatedResources: fine(), Resources: both(), ContainerStatuses: statuses(), InitContainerStatuses: statuses(), EphemeralContainerStatuses: statuses(),
+		},
+	}
+	DefaultPod(pod)
+	lists := []corev1.ResourceList{pod.Spec.Overhead, pod.Status.AllocatedResources}
+	all := []*corev1.ResourceRequirements{pod.Spec.Resources, pod.Status.Resources}
+	for _, s := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		lists, all = append(lists, s[0].AllocatedResources), append(all, s[0].Resources)
+	}
+	for _, r := range all {
+		lists = append(lists, r.Limits, r.Requests)
+	}
+	for i, list := range lists {
+		if got := list.Cpu().String(); got != "1m" {
+			t.Errorf("list %d: got %s of CPU, want 1m", i, got)
+		}
+	}
+	if got := *pod.Spec.TerminationGracePeriodSeconds; got != 0 {
+		t.Errorf("a pod that ends at once waits %d s", got)
+	}
+	if c := pod.Spec.EphemeralContainers[0]; c.ImagePullPolicy == "" || c.TerminationMessagePath == "" {
+		t.Errorf("got the ephemeral container %+v", c)
 	}
 }

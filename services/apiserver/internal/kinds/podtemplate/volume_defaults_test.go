@@ -17,7 +17,7 @@ func TestVolumeDefaults(t *testing.T) {
 	claim := func(spec corev1.PersistentVolumeClaimSpec) corev1.VolumeSource {
 		return corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: spec}}}
 	}
-	sources := func(version string, seconds *int64, age *int32) corev1.VolumeSource {
+	sources := func(mode *int32, version string, seconds *int64, age *int32) corev1.VolumeSource {
 		return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: mode, Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: seconds}},
 			{PodCertificate: &corev1.PodCertificateProjection{MaxExpirationSeconds: age}},
@@ -44,8 +44,8 @@ func TestVolumeDefaults(t *testing.T) {
 			"downward", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: field("")}},
 			corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{DefaultMode: mode, Items: field("v1")}},
 		},
-		{"projected", sources("", nil, new(int32(7200))), sources("v1", new(int64(3600)), new(int32(7200)))},
-		{"projected with times", sources("v2", new(int64(600)), new(int32(3600))), sources("v2", new(int64(600)), new(int32(3600)))},
+		{"projected", sources(nil, "", nil, new(int32(7200))), sources(mode, "v1", new(int64(3600)), new(int32(7200)))},
+		{"projected with times", sources(other, "v2", new(int64(600)), new(int32(3600))), sources(other, "v2", new(int64(600)), new(int32(3600)))},
 		{
 			"a claim with a part of a thousandth", claim(corev1.PersistentVolumeClaimSpec{Resources: size("0.0001")}),
 			claim(corev1.PersistentVolumeClaimSpec{Resources: size("1m"), VolumeMode: new(corev1.PersistentVolumeFilesystem)}),

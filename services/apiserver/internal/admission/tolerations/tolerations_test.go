@@ -17,6 +17,7 @@ func TestMerge(t *testing.T) {
 	a := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists}
 	equal := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpEqual, Value: "1"}
 	evicted := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
+	kept := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 	soon, late := evicted, evicted
 	soon.TolerationSeconds, late.TolerationSeconds = seconds(5), seconds(10)
 	for name, c := range map[string]struct{ first, second, want []corev1.Toleration }{
@@ -26,6 +27,7 @@ func TestMerge(t *testing.T) {
 		"wider before": {[]corev1.Toleration{a}, []corev1.Toleration{equal}, []corev1.Toleration{a}},
 		"all":          {[]corev1.Toleration{a, equal, late}, []corev1.Toleration{all}, []corev1.Toleration{all}},
 		"any effect":   {[]corev1.Toleration{evicted}, []corev1.Toleration{a}, []corev1.Toleration{a}},
+		"two effects":  {[]corev1.Toleration{kept}, []corev1.Toleration{evicted}, []corev1.Toleration{kept, evicted}},
 		"for longer":   {[]corev1.Toleration{soon}, []corev1.Toleration{late}, []corev1.Toleration{late}},
 		"for ever":     {[]corev1.Toleration{late}, []corev1.Toleration{evicted}, []corev1.Toleration{evicted}},
 		"others": {[]corev1.Toleration{equal}, []corev1.Toleration{{Key: "b", Operator: corev1.TolerationOpExists}},

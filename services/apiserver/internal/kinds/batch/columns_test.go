@@ -48,6 +48,8 @@ func TestRows(t *testing.T) {
 			[]any{"x", "Running", "0/1", "", "3h", "", "", columns.None}},
 		{"failing job", Job(), &batchv1.Job{ObjectMeta: meta, Status: batchv1.JobStatus{Conditions: condition(batchv1.JobFailureTarget, corev1.ConditionTrue)}},
 			[]any{"x", "FailureTarget", "0/1", "", "3h", "", "", columns.None}},
+		{"job that is about to end", Job(), &batchv1.Job{ObjectMeta: meta, Status: batchv1.JobStatus{Conditions: condition(batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue)}},
+			[]any{"x", "SuccessCriteriaMet", "0/1", "", "3h", "", "", columns.None}},
 		{"cron job", CronJob(), &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{
 			Schedule: "* * * * *", TimeZone: new("Etc/UTC"), Suspend: new(false), JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pods}},
 		}, Status: batchv1.CronJobStatus{Active: make([]corev1.ObjectReference, 2), LastScheduleTime: new(kindtest.Ago(5 * time.Minute))}},

@@ -112,6 +112,8 @@ func jobStatus(j *batchv1.Job) string {
 		return string(batchv1.JobSuspended)
 	case is(batchv1.JobFailureTarget):
 		return string(batchv1.JobFailureTarget)
+	case is(batchv1.JobSuccessCriteriaMet):
+		return string(batchv1.JobSuccessCriteriaMet)
 	}
 	return "Running"
 }

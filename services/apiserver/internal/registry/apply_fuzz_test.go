@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
@@ -39,7 +40,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, body []byte, status bool) {
 		before := objects[int(which)%len(objects)]
 		kind := w.Table.KindOf(before)
-		parsed, err := patcher.Parse(kind, "application/apply-patch+yaml", body, "Ignore")
+		parsed, err := patcher.Parse(types.ApplyYAMLPatchType, body, "Ignore")
 		var answer apierrors.APIStatus
 		if err != nil {
 			if !errors.As(err, &answer) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 )
 
 const applyType = "application/apply-patch+yaml"
@@ -31,7 +33,11 @@ func TestWanted(t *testing.T) {
 	patcher := newPatcher(t)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := patcher.Parse(patched(), applyType+"; charset=utf-8", []byte(c.body), c.directive)
+			kind, err := patch.TypeOf(patched(), applyType+"; charset=utf-8")
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := patcher.Parse(kind, []byte(c.body), c.directive)
 			if err != nil {
 				check(t, err, c.code, c.says)
 				return

@@ -5,11 +5,13 @@ package patch
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -70,52 +72,69 @@ type Patch struct {
 	document  map[string]any // of a merge patch of either kind, or of an apply
 	ops       jsonpatch.Patch
 	found     []error // faults that strict decoding found in the patch itself
+	fault     error   // what is wrong with the patch, known only to those who may patch an existing object
 }
 
-// operation lists the fields that JSON patch operations may have, so that others are reported.
-type operation struct {
+// jsonPatchOp lists the fields that JSON patch operations may have, so that others are reported.
+// Errors name the type, so it has the name of Kubernetes' own.
+type jsonPatchOp struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	From  string `json:"from"`
 	Value any    `json:"value"`
 }
 
-// Parse parses the body of a PATCH of an object of a kind. directive is the fieldValidation of the request: Strict, Warn
-// or Ignore; empty means Warn.
-func (p *Patcher) Parse(kind *scheme.Kind, contentType string, body []byte, directive string) (*Patch, error) {
+// TypeOf returns the type of a patch of an object of a kind, or an error if the kind takes no patch of
+// that content type.
+func TypeOf(kind *scheme.Kind, contentType string) (types.PatchType, error) {
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		mediaType = contentType
 	}
+	if !slices.Contains(Types(kind), mediaType) {
+		return "", response.UnsupportedMediaType(Types(kind))
+	}
+	return types.PatchType(mediaType), nil
+}
+
+// Parse parses the body of a PATCH. directive is the fieldValidation of the request: Strict, Warn or
+// Ignore; empty means Warn. What is wrong with a patch that is JSON is an error of Apply, as in
+// Kubernetes, so that an object that doesn't exist comes first.
+func (p *Patcher) Parse(kind types.PatchType, body []byte, directive string) (*Patch, error) {
 	if directive == "" {
 		directive = metav1.FieldValidationWarn
 	}
-	if !slices.Contains(Types(kind), mediaType) {
-		return nil, response.UnsupportedMediaType(Types(kind))
+	patch := &Patch{kind: kind, body: body, directive: directive, patcher: p}
+	if kind == types.ApplyYAMLPatchType {
+		return patch, patch.readWanted()
 	}
-	patch := &Patch{kind: types.PatchType(mediaType), body: body, directive: directive, patcher: p}
-	switch patch.kind {
-	case types.JSONPatchType:
-		err = patch.readOperations()
-	case types.MergePatchType, types.StrategicMergePatchType:
-		err = patch.readDocument()
-	case types.ApplyYAMLPatchType:
-		err = patch.readWanted()
+	if !json.Valid(body) {
+		return nil, apierrors.NewBadRequest("invalid JSON patch")
 	}
-	return patch, err
+	if kind == types.JSONPatchType {
+		patch.fault = patch.readOperations()
+	} else {
+		patch.fault = patch.readDocument()
+	}
+	return patch, nil
 }
 
 // Type returns the type of the patch.
 func (p *Patch) Type() types.PatchType { return p.kind }
 
 func (p *Patch) readOperations() error {
-	var seen []operation
-	found, err := kjson.UnmarshalStrict(p.body, &seen)
-	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
-	}
-	for _, err := range found {
-		p.found = append(p.found, fmt.Errorf("json patch %w", err))
+	var err error
+	if p.directive != metav1.FieldValidationIgnore {
+		var seen []jsonPatchOp
+		found, err := kjson.UnmarshalStrict(p.body, &seen)
+		if err != nil {
+			// The type's package is Kubernetes', too.
+			text := strings.ReplaceAll(err.Error(), "patch.jsonPatchOp", "handlers.jsonPatchOp")
+			return apierrors.NewBadRequest("error decoding patch: " + text)
+		}
+		for _, err := range found {
+			p.found = append(p.found, fmt.Errorf("json patch %w", err))
+		}
 	}
 	if p.ops, err = jsonpatch.DecodePatch(p.body); err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -127,7 +146,12 @@ func (p *Patch) readOperations() error {
 	return nil
 }
 
+// readDocument reads the document of a merge patch. It stays nil if the patch is null, which is an
+// empty strategic merge patch, and an error for the library that merges the others.
 func (p *Patch) readDocument() error {
+	if p.directive == metav1.FieldValidationIgnore && p.kind == types.MergePatchType {
+		return nil
+	}
 	var err error
 	p.found, err = kjson.UnmarshalStrict(p.body, &p.document)
 	if err != nil && p.kind == types.StrategicMergePatchType {
@@ -135,9 +159,6 @@ func (p *Patch) readDocument() error {
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
-	}
-	if p.document == nil {
-		return apierrors.NewBadRequest("error decoding patch: it is not a JSON object")
 	}
 	return nil
 }
@@ -154,6 +175,9 @@ func invalid(value string, err error) error {
 // kind set and is not changed. It also returns warnings for the client about unknown and duplicate
 // fields. empty is a new object of current's type.
 func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, warnings []string, err error) {
+	if p.fault != nil {
+		return nil, nil, p.fault
+	}
 	patched, value, err := p.patch(current, empty)
 	found := p.found
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && patched != nil {
@@ -166,7 +190,7 @@ func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, wa
 		return nil, nil, invalid(value, err)
 	}
 	if gvk, got := current.GetObjectKind().GroupVersionKind(), patched.GetObjectKind().GroupVersionKind(); got != gvk {
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the patch changes the object's kind from %s to %s", gvk, got))
+		return nil, nil, anotherKind(value, got, gvk)
 	}
 	switch {
 	case len(found) == 0 || p.directive == metav1.FieldValidationIgnore:
@@ -178,6 +202,16 @@ func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, wa
 		}
 	}
 	return patched, warnings, nil
+}
+
+// anotherKind returns the error for a patch whose result has another kind than the object. Kubernetes
+// would convert between versions of one kind.
+func anotherKind(value string, found, want schema.GroupVersionKind) error {
+	if response.SameInternally(found, want) {
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the API version in the data (%s) does not match the expected API version (%s)", found.GroupVersion(), want.GroupVersion()))
+	}
+	return invalid(value, response.UnknownConversion(found, want))
 }
 
 // patch returns the patched object and the value that an error about it shows. If its error is a
@@ -232,6 +266,8 @@ func (p *Patch) merge(current, empty runtime.Object) (runtime.Object, error) {
 		return nil, strategicError(err)
 	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, empty, true)
+	// Kubernetes goes by the type of the object, whatever the patch says of its kind.
+	empty.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
 	return empty, err
 }
 

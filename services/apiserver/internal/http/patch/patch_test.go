@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
@@ -66,10 +67,20 @@ func TestApply(t *testing.T) {
 		{name: "json", kind: jsonType, body: `[{"op":"test","path":"/metadata/labels/a","value":"1"},{"op":"remove","path":"/metadata/labels/a"}]`, want: func(d *appsv1.Deployment) { delete(d.Labels, "a") }},
 		{name: "json test fails", kind: jsonType, body: `[{"op":"test","path":"/metadata/labels/a","value":"2"}]`, code: 422, says: "the server rejected our request due to an error in our request"},
 		{name: "json path", kind: jsonType, body: `[{"op":"remove","path":"/metadata/none"}]`, code: 422, says: "the server rejected our request due to an error in our request"},
-		{name: "json is an object", kind: jsonType, body: `{}`, code: 400},
-		{name: "merge is a list", kind: mergeType, body: `[]`, code: 400},
-		{name: "merge is null", kind: mergeType, body: `null`, code: 400},
-		{name: "malformed JSON", kind: strategicType, body: `{`, code: 400},
+		{name: "json is an object", kind: jsonType, body: `{}`, code: 400, says: "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"},
+		{name: "json is an object, ignored", kind: jsonType, body: `{}`, directive: "Ignore", code: 400, says: "json: cannot unmarshal object into Go value of type jsonpatch.Patch"},
+		{name: "json is null", kind: jsonType, body: `null`, want: func(*appsv1.Deployment) {}},
+		{name: "json operation of a wrong type", kind: jsonType, body: `[{"op":1}]`, code: 400, says: "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"},
+		{name: "merge is a list", kind: mergeType, body: `[]`, code: 400, says: "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"},
+		{name: "merge is a list, ignored", kind: mergeType, body: `[]`, directive: "Ignore", code: 422, says: `patch: Invalid value: "[]"`},
+		{name: "merge is null", kind: mergeType, body: `null`, code: 400, says: "Invalid JSON Patch"},
+		{name: "merge is null, ignored", kind: mergeType, body: `null`, directive: "Ignore", code: 400, says: "Invalid JSON Patch"},
+		{name: "strategic is a list", kind: strategicType, body: `[]`, code: 400, says: "json: cannot unmarshal array into Go value of type map[string]interface {}"},
+		{name: "strategic is null", kind: strategicType, body: `null`, want: func(*appsv1.Deployment) {}},
+		{name: "strategic is null, strict", kind: strategicType, body: `null`, directive: "Strict", want: func(*appsv1.Deployment) {}},
+		{name: "json, malformed", kind: jsonType, body: `{`, code: 400, says: "invalid JSON patch"},
+		{name: "merge, malformed", kind: mergeType, body: ``, code: 400, says: "invalid JSON patch"},
+		{name: "strategic, malformed", kind: strategicType, body: `{`, code: 400, says: "invalid JSON patch"},
 		{name: "a wrong type", kind: mergeType, body: `{"spec":{"replicas":"many"}}`, code: 422, says: `\"replicas\":\"many\"`},
 		{name: "a wrong type, strategic", kind: strategicType, body: `{"spec":{"replicas":"many"}}`, code: 422,
 			says: `patch: Invalid value: "map[spec:map[replicas:many]]": unrecognized type: int32`},
@@ -77,7 +88,11 @@ func TestApply(t *testing.T) {
 			says: "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"},
 		{name: "json operation with another field", kind: jsonType, body: `[{"op":"remove","path":"/metadata/labels/a","valeu":1}]`,
 			want: func(d *appsv1.Deployment) { delete(d.Labels, "a") }, warnings: []string{`json patch unknown field "[0].valeu"`}},
-		{name: "another kind", kind: mergeType, body: `{"kind":"Pod","apiVersion":"v1"}`, code: 400, says: "Pod"},
+		{name: "another kind", kind: mergeType, body: `{"kind":"Pod","apiVersion":"v1"}`, code: 422, says: "converting (v1.Pod) to (apps.Deployment): unknown conversion"},
+		{name: "another kind, json", kind: jsonType, body: `[{"op":"replace","path":"/kind","value":"DaemonSet"}]`, code: 422, says: "converting (v1.DaemonSet) to (apps.Deployment): unknown conversion"},
+		{name: "an unknown kind", kind: mergeType, body: `{"kind":"Rocket"}`, code: 422, says: `no kind "Rocket" is registered for version "apps/v1" in scheme`},
+		{name: "another kind, strategic", kind: strategicType, body: `{"kind":"Pod","apiVersion":"v1","spec":{"paused":true}}`, want: func(d *appsv1.Deployment) { d.Spec.Paused = true }},
+		{name: "no kind, strategic", kind: strategicType, body: `{"kind":null,"apiVersion":null}`, want: func(*appsv1.Deployment) {}},
 		{name: "unknown field warns", kind: mergeType, body: `{"spec":{"foo":1}}`, want: func(*appsv1.Deployment) {}, warnings: []string{`unknown field "spec.foo"`}},
 		{name: "unknown field, ignored", kind: mergeType, directive: "Ignore", body: `{"spec":{"foo":1}}`, want: func(*appsv1.Deployment) {}},
 		{name: "unknown field, strict", kind: strategicType, directive: "Strict", body: `{"spec":{"foo":1}}`, code: 422,
@@ -93,7 +108,12 @@ func TestApply(t *testing.T) {
 	patcher := newPatcher(t)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			parsed, err := patcher.Parse(patched(), c.kind, []byte(c.body), c.directive)
+			kind, err := patch.TypeOf(patched(), c.kind)
+			if err != nil {
+				check(t, err, c.code, c.says)
+				return
+			}
+			parsed, err := patcher.Parse(kind, []byte(c.body), c.directive)
 			if err != nil {
 				check(t, err, c.code, c.says)
 				return
@@ -144,9 +164,9 @@ func FuzzPatch(f *testing.F) {
 	f.Add(byte(2), `{"spec":{"template":{"spec":{"containers":[{"$patch":"replace"},{"name":"z"}]}}}}`)
 	f.Add(byte(2), `{"spec":{"template":{"spec":{"$retainKeys":["containers"],"$setElementOrder/containers":[{"name":"two"}]}}}}`)
 	patcher := newPatcher(f)
-	types := []string{jsonType, mergeType, strategicType}
+	forms := []string{jsonType, mergeType, strategicType}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		parsed, err := patcher.Parse(patched(), types[int(kind)%len(types)], []byte(body), "Strict")
+		parsed, err := patcher.Parse(types.PatchType(forms[int(kind)%len(forms)]), []byte(body), "Strict")
 		if err != nil {
 			return
 		}

@@ -65,31 +65,15 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	switch {
 	case err == nil && *found == want && obj == into:
 		return warnings, nil
-	case err == nil && found.GroupVersion() != want.GroupVersion() && sameInternally(*found, want):
+	case err == nil && found.GroupVersion() != want.GroupVersion() && response.SameInternally(*found, want):
 		return nil, apierrors.NewBadRequest(fmt.Sprintf(
 			"the API version in the data (%s) does not match the expected API version (%s)", found.GroupVersion(), want.GroupVersion()))
 	case err == nil:
-		err = fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", found.Version, found.Kind, internalPackage(want), want.Kind)
+		err = response.UnknownConversion(*found, want)
 		fallthrough
 	default:
 		return nil, undecodable(err, found, want, body)
 	}
-}
-
-// sameInternally reports that Kubernetes has one internal type for both kinds: they are versions of
-// each other, or both are events. Other kinds cannot be converted.
-func sameInternally(a, b schema.GroupVersionKind) bool {
-	return a.Kind == b.Kind && (a.Group == b.Group || a.Kind == "Event")
-}
-
-// internalPackage returns the package of Kubernetes' internal type of a kind, which its errors
-// name.
-func internalPackage(kind schema.GroupVersionKind) string {
-	if kind.Group == "" || kind.Kind == "Event" {
-		return "core"
-	}
-	name, _, _ := strings.Cut(kind.Group, ".")
-	return name
 }
 
 // lines splits an error of the YAML decoder, which reports all duplicate fields in one text of

@@ -16,24 +16,28 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
-// readPatch reads a PATCH and its options.
+// readPatch reads a PATCH and its options, in Kubernetes' order: of several faults, the first counts.
 func (c *call) readPatch() (*patch.Patch, metav1.PatchOptions, error) {
 	var opts metav1.PatchOptions
-	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+	form, err := patch.TypeOf(c.req.Kind, c.r.Header.Get("Content-Type"))
+	if err != nil {
 		return nil, opts, err
 	}
 	body, err := readBody(c.w, c.r)
 	if err != nil {
 		return nil, opts, err
 	}
-	audit.From(c.ctx()).Patch(body)
-	change, err := c.patcher.Parse(c.req.Kind, c.r.Header.Get("Content-Type"), body, opts.FieldValidation)
+	if err := c.options(c.r.URL.Query(), &opts); err != nil {
+		return nil, opts, err
+	}
+	if errs := metav1validation.ValidatePatchOptions(&opts, form); len(errs) > 0 {
+		return nil, opts, apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
+	}
+	change, err := c.patcher.Parse(form, body, opts.FieldValidation)
 	if err != nil {
 		return nil, opts, err
 	}
-	if errs := metav1validation.ValidatePatchOptions(&opts, change.Type()); len(errs) > 0 {
-		return nil, opts, apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
-	}
+	audit.From(c.ctx()).Patch(body)
 	return change, opts, nil
 }
 
@@ -46,6 +50,9 @@ func (c *call) patchOptions(opts metav1.PatchOptions) registry.UpdateOptions {
 }
 
 func (c *call) patch() error {
+	if _, err := patch.TypeOf(c.req.Kind, c.r.Header.Get("Content-Type")); err != nil {
+		return err
+	}
 	format, err := c.negotiate()
 	if err != nil {
 		return err

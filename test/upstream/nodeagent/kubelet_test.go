@@ -194,6 +194,9 @@ func (k *Kubelet) Sync(ctx context.Context, pod *corev1.Pod) (map[string]string,
 	if ended(pod, status) {
 		return nil, nil // Kubelet.SyncPod returns before it calls the manager.
 	}
+	if kubecontainer.IsHostNetworkPod(pod) {
+		status.IPs = conformance.NodeIPs() // As Kubelet.SyncPod takes them from the status for the API.
+	}
 	var pulls []corev1.Secret
 	for _, ref := range pod.Spec.ImagePullSecrets {
 		if found, err := k.secrets.GetSecret(pod.Namespace, ref.Name); err == nil {

@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -70,7 +71,8 @@ func notActedOn() map[string][]NotActedOn {
 			Field: "spec.podCIDR", By: "kubelet", Text: "the addresses of its pods are chosen by the node's network plugin",
 			set: of(func(n *corev1.Node) []string { return when(n.Spec.PodCIDR != "", "spec.podCIDR") }),
 		}},
-		"Service.": serviceRows(),
+		"Lease.coordination.k8s.io": leaseRows(),
+		"Service.":                  serviceRows(),
 		"Pod.": {
 			{Subresource: "resize", By: "kubelet", Text: "the limits of running containers stay as they are; make the pod anew"},
 			{Subresource: "ephemeralcontainers", By: "kubelet", Text: "ephemeral containers are not started"},
@@ -83,6 +85,21 @@ func notActedOn() map[string][]NotActedOn {
 		rows[name] = append(rows[name], podRows()...)
 	}
 	return rows
+}
+
+func leaseRows() []NotActedOn {
+	return []NotActedOn{
+		{
+			Field: "spec.strategy", By: "CoordinatedLeaderElection", Text: dropped,
+			set: of(func(l *coordinationv1.Lease) []string { return when(l.Spec.Strategy != nil, "spec.strategy") }),
+		},
+		{
+			Field: "spec.preferredHolder", By: "CoordinatedLeaderElection", Text: dropped,
+			set: of(func(l *coordinationv1.Lease) []string {
+				return when(l.Spec.PreferredHolder != nil, "spec.preferredHolder")
+			}),
+		},
+	}
 }
 
 func serviceRows() []NotActedOn {
@@ -154,6 +171,22 @@ func podRows() []NotActedOn {
 			}),
 		},
 		{
+			Field: "spec.containers[].{livenessProbe,readinessProbe,startupProbe,lifecycle}.httpGet.protocol", By: "kubelet", Text: dropped,
+			set: inContainers("httpGet.protocol", func(c *corev1.Container) bool {
+				return anyHandler(c, func(h corev1.ProbeHandler) bool { return h.HTTPGet != nil && h.HTTPGet.Protocol != nil })
+			}),
+		},
+		{
+			Field: "spec.containers[].{livenessProbe,readinessProbe,startupProbe}.grpc.mode", By: "kubelet", Text: dropped,
+			set: inContainers("grpc.mode", func(c *corev1.Container) bool {
+				return anyHandler(c, func(h corev1.ProbeHandler) bool { return h.GRPC != nil && h.GRPC.Mode != nil })
+			}),
+		},
+		{
+			Field: "spec.volumes[].emptyDir.mode", By: "kubelet", Text: dropped,
+			set: inVolumes("emptyDir.mode", func(v *corev1.Volume) bool { return v.EmptyDir != nil && v.EmptyDir.Mode != nil }),
+		},
+		{
 			Field: "spec.volumes[].{configMap,secret,downwardAPI,projected}.defaultUser", By: "kubelet", Text: "the files of the volume belong to root",
 			set: inVolumes("defaultUser", func(v *corev1.Volume) bool {
 				return v.ConfigMap != nil && v.ConfigMap.DefaultUser != nil || v.Secret != nil && v.Secret.DefaultUser != nil ||
@@ -190,4 +223,22 @@ func podRows() []NotActedOn {
 			}),
 		},
 	}
+}
+
+// anyHandler reports whether a probe or a hook of a container has something.
+func anyHandler(c *corev1.Container, has func(corev1.ProbeHandler) bool) bool {
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if probe != nil && has(probe.ProbeHandler) {
+			return true
+		}
+	}
+	if c.Lifecycle == nil {
+		return false
+	}
+	for _, hook := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if hook != nil && has(corev1.ProbeHandler{HTTPGet: hook.HTTPGet}) {
+			return true
+		}
+	}
+	return false
 }

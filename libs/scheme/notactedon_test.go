@@ -41,10 +41,17 @@ func TestIgnored(t *testing.T) {
 			"spec.subdomain; spec.schedulingGroup; spec.evictionResponders; metadata.annotations[kubernetes.io/egress-bandwidth]"},
 		{kindOf("", "v1", "Pod"), `{spec: {initContainers: [{resources: {limits: {ephemeral-storage: 1Gi}}}], containers: [{securityContext: {appArmorProfile: {type: Unconfined}}, volumeMounts: [{bindMountOptions: [noexec]}]}]}}`, "",
 			"spec.initContainers[0].resources.limits[ephemeral-storage]; spec.containers[0].volumeMounts[].bindMountOptions"},
+		{kindOf("", "v1", "Pod"), `{spec: {containers: [{livenessProbe: {httpGet: {protocol: HTTP2}}}, {startupProbe: {grpc: {mode: TLS}}}, {lifecycle: {preStop: {httpGet: {protocol: HTTP2}}}}]}}`, "",
+			"spec.containers[0].httpGet.protocol, spec.containers[2].httpGet.protocol; spec.containers[1].grpc.mode"},
+		{kindOf("", "v1", "Pod"), `{spec: {containers: [{readinessProbe: {httpGet: {port: 1}}, livenessProbe: {grpc: {port: 1}}, lifecycle: {postStart: {sleep: {seconds: 1}}}}]}}`, "", ""},
+		{kindOf("", "v1", "Pod"), `{spec: {initContainers: [{lifecycle: {postStart: {httpGet: {protocol: HTTP2}}}}], volumes: [{emptyDir: {mode: 1}}]}}`, "",
+			"spec.initContainers[0].httpGet.protocol; spec.volumes[0].emptyDir.mode"},
 		{kindOf("apps", "v1", "Deployment"), `{spec: {template: {spec: {volumes: [{secret: {defaultUser: 7}}]}}}}`, "", "spec.template.spec.volumes[0].defaultUser"},
 		{kindOf("", "v1", "PodTemplate"), `{template: {spec: {subdomain: a}}}`, "", "template.spec.subdomain"},
 		{kindOf("batch", "v1", "CronJob"), `{spec: {jobTemplate: {spec: {template: {spec: {subdomain: a}}}}}}`, "", "CronJob; spec.jobTemplate.spec.template.spec.subdomain"},
 		{kindOf("", "v1", "ReplicationController"), `{}`, "", "ReplicationController"},
+		{kindOf("coordination.k8s.io", "v1", "Lease"), `{spec: {holderIdentity: a}}`, "", ""},
+		{kindOf("coordination.k8s.io", "v1", "Lease"), `{spec: {strategy: OldestEmulationVersion, preferredHolder: b}}`, "", "spec.strategy; spec.preferredHolder"},
 		{kindOf("", "v1", "Node"), `{spec: {podCIDR: 10.0.0.0/24}}`, "", "spec.podCIDR"},
 	} {
 		t.Run(tt.gvk.Kind+" "+tt.object+" "+tt.via, func(t *testing.T) {

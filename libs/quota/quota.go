@@ -100,7 +100,7 @@ func Matches(quota *corev1.ResourceQuota, kind *scheme.Kind, obj scheme.Object) 
 // InScopes reports whether an object is in all scopes of a quota. A quota without scopes includes
 // every object; one with scopes only pods, and claims by their VolumeAttributesClass.
 func InScopes(quota *corev1.ResourceQuota, obj scheme.Object) bool {
-	for _, scope := range scopes(quota) {
+	for _, scope := range Scopes(quota) {
 		var in bool
 		switch o := obj.(type) {
 		case *corev1.Pod:
@@ -115,8 +115,8 @@ func InScopes(quota *corev1.ResourceQuota, obj scheme.Object) bool {
 	return true
 }
 
-// scopes returns the scopes of a quota from both of its fields.
-func scopes(quota *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirement {
+// Scopes returns the scopes of a quota from both of its fields.
+func Scopes(quota *corev1.ResourceQuota) []corev1.ScopedResourceSelectorRequirement {
 	var all []corev1.ScopedResourceSelectorRequirement
 	for _, scope := range quota.Spec.Scopes {
 		all = append(all, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})

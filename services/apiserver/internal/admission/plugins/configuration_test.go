@@ -38,7 +38,6 @@ func TestConfigurations(t *testing.T) {
 		{"an unknown plugin", "- {name: PodSecurty, configuration: {a: 1}}", nil, nil, `the plugin "PodSecurty" in the admission configuration`},
 		{"a plugin that is not here", "- {name: MutatingAdmissionWebhook, configuration: {a: 1}}", nil, nil, "is not here yet: webhooks are not called"},
 		{"a plugin that takes none", "- {name: Priority, configuration: {a: 1}}", nil, nil, "takes no configuration"},
-		{"a configuration that is not here", "- {name: ResourceQuota, path: x}", nil, nil, "takes no configuration yet: limitedResources is not built"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Configurations(configurationFile(t, tc.plugins), nil, tc.disable)

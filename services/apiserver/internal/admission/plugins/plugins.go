@@ -137,7 +137,7 @@ func list() []entry {
 		{name: "ValidatingAdmissionPolicy", absent: noPolicies},
 		{name: "ValidatingAdmissionWebhook", absent: noWebhooks},
 		// Config.Extra run here.
-		{name: resourceQuota, plugin: reading(quota.Plugin)},
+		{name: resourceQuota, plugin: resourceQuotas, flags: configured},
 		{name: "AlwaysDeny", plugin: alone(alwaysdeny.Plugin), flags: off},
 	}
 }
@@ -204,6 +204,10 @@ func nodeDeclaredFeatures(c Config) (admission.Plugin, error) {
 
 // podGroupProtection is without its gate: the kind PodGroup is not served.
 func podGroupProtection() admission.Plugin { return podgroupprotection.Plugin(false) }
+
+func resourceQuotas(c Config) (admission.Plugin, error) {
+	return quota.Plugin(c.objects(), c.Configurations[resourceQuota])
+}
 
 func ownerReferences(c Config) (admission.Plugin, error) {
 	return ownerreferences.Plugin(c.Table, c.Authorizer), nil

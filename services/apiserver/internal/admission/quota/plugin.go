@@ -13,9 +13,14 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 )
 
-// Plugin returns the plugin ResourceQuota.
-func Plugin(objects admission.Objects) admission.Plugin {
-	return admission.Plugin{Validate: chargeQuota(objects, quotaCharger(objects))}
+// Plugin returns the plugin ResourceQuota. document is its ResourceQuotaConfiguration, which may be
+// empty.
+func Plugin(objects admission.Objects, document []byte) (admission.Plugin, error) {
+	limits, err := load(document)
+	if err != nil {
+		return admission.Plugin{}, err
+	}
+	return admission.Plugin{Validate: chargeQuota(objects, quotaCharger(objects), limits)}, nil
 }
 
 // quotaCharger returns a charger of the quotas that cfg can read and update.
@@ -32,9 +37,9 @@ func quotaCharger(objects admission.Objects) *Charger {
 	})
 }
 
-// chargeQuota refuses what the quotas of its namespace don't allow, and charges the quotas with
-// what they do.
-func chargeQuota(objects admission.Objects, charger *Charger) func(context.Context, *admission.Request) error {
+// chargeQuota refuses what the quotas of its namespace don't allow, or what is limited and no quota
+// covers, and charges the quotas with the rest.
+func chargeQuota(objects admission.Objects, charger *Charger, limits []limited) func(context.Context, *admission.Request) error {
 	return func(ctx context.Context, req *admission.Request) error {
 		if req.Namespace == "" || req.Kind.Group == "" && req.Kind.Kind == "Namespace" || !charges(req) {
 			return nil
@@ -43,12 +48,15 @@ func chargeQuota(objects admission.Objects, charger *Charger) func(context.Conte
 		if err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("error resolving quota: %w", err))
 		}
-		if len(quotas) == 0 {
+		if len(quotas) == 0 && len(limits) == 0 {
 			return nil
 		}
 		item := Item{Kind: req.Kind, Object: req.Object, Observed: req.Subresource == "status"}
 		if req.Verb == admission.Update {
 			item.Old = req.Old
+		}
+		if err := uncovered(limits, quotas, item, req); err != nil {
+			return err
 		}
 		var undo func(context.Context)
 		if req.DryRun {

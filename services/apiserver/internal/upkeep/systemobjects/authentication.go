@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +15,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
@@ -26,6 +27,9 @@ const (
 	clientCAKey        = "client-ca-file"
 	proxyCAKey         = "requestheader-client-ca-file"
 )
+
+// certificateBlock is the type of the PEM blocks of certificates.
+const certificateBlock = "CERTIFICATE"
 
 // expirySlack is how long an expired authority stays published; Kubernetes' value.
 const expirySlack = 5 * time.Minute
@@ -103,26 +107,43 @@ func authenticationData(before map[string]string, own []*x509.Certificate, now t
 func joined(bundle string, further []*x509.Certificate, now time.Time) (string, error) {
 	var all []*x509.Certificate
 	if bundle != "" {
-		found, err := cert.ParseCertsPEM([]byte(bundle))
+		found, err := parsed([]byte(bundle))
 		if err != nil {
-			return "", fmt.Errorf("parsing certificates: %w", err)
+			return "", err
 		}
 		all = found
 	}
 	var kept []*x509.Certificate
+	var text strings.Builder
 	for _, c := range append(all, further...) {
-		if c.NotAfter.After(now.Add(-expirySlack)) && !slices.ContainsFunc(kept, c.Equal) {
-			kept = append(kept, c)
+		if !c.NotAfter.After(now.Add(-expirySlack)) || slices.ContainsFunc(kept, c.Equal) {
+			continue
+		}
+		kept = append(kept, c)
+		if err := pem.Encode(&text, &pem.Block{Type: certificateBlock, Bytes: c.Raw}); err != nil {
+			return "", fmt.Errorf("encoding certificates: %w", err)
 		}
 	}
-	if len(kept) == 0 {
-		return "", nil
+	return text.String(), nil
+}
+
+// parsed returns the certificates of a PEM bundle, which must have one.
+func parsed(bundle []byte) ([]*x509.Certificate, error) {
+	var found []*x509.Certificate
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != certificateBlock || len(block.Headers) != 0 {
+			continue
+		}
+		certs, err := x509.ParseCertificates(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("parsing certificates: %w", err)
+		}
+		found = append(found, certs...)
 	}
-	text, err := cert.EncodeCertificates(kept...)
-	if err != nil {
-		return "", fmt.Errorf("encoding certificates: %w", err)
+	if len(found) == 0 {
+		return nil, errors.New("data does not contain any valid RSA or ECDSA certificates")
 	}
-	return string(text), nil
+	return found, nil
 }
 
 // dataChange returns the new data of a ConfigMap. exists is false if there is no such ConfigMap yet; it

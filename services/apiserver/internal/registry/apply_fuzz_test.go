@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
@@ -40,7 +39,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, body []byte, status bool) {
 		before := objects[int(which)%len(objects)]
 		kind := w.Table.KindOf(before)
-		parsed, err := patcher.Parse(types.ApplyYAMLPatchType, body, "Ignore")
+		parsed, err := patcher.Parse("application/apply-patch+yaml", body, "Ignore")
 		var answer apierrors.APIStatus
 		if err != nil {
 			if !errors.As(err, &answer) {

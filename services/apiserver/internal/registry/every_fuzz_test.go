@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
@@ -89,7 +88,7 @@ func FuzzEveryPatch(f *testing.F) {
 	}
 	pods := scheme.For[*corev1.Pod](w.Table)
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
-		parsed, err := patcher.Parse(types.PatchType(patch.Types(pods)[int(form)%3]), []byte(body), metav1.FieldValidationIgnore)
+		parsed, err := patcher.Parse(patch.Types(pods)[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}

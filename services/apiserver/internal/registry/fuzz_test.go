@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
@@ -59,7 +58,7 @@ func FuzzPatchedObject(f *testing.F) {
 	}
 	pods := scheme.For[*corev1.Pod](w.Table)
 	f.Fuzz(func(t *testing.T, form, which uint8, status bool, body string) {
-		parsed, err := patcher.Parse(types.PatchType(patch.Types(pods)[int(form)%3]), []byte(body), metav1.FieldValidationIgnore)
+		parsed, err := patcher.Parse(patch.Types(pods)[int(form)%3], []byte(body), metav1.FieldValidationIgnore)
 		if err != nil {
 			return
 		}

@@ -55,12 +55,12 @@ func New(table *scheme.Table) (*Patcher, error) {
 
 // Types returns the content types that a PATCH of a kind may have. A custom kind has no Go type that
 // says how a strategic merge patch merges lists.
-func Types(kind *scheme.Kind) []string {
-	all := []string{string(types.JSONPatchType), string(types.MergePatchType)}
+func Types(kind *scheme.Kind) []types.PatchType {
+	all := []types.PatchType{types.JSONPatchType, types.MergePatchType}
 	if !kind.Custom {
-		all = append(all, string(types.StrategicMergePatchType))
+		all = append(all, types.StrategicMergePatchType)
 	}
-	return append(all, string(types.ApplyYAMLPatchType))
+	return append(all, types.ApplyYAMLPatchType)
 }
 
 // Patch is a parsed patch.
@@ -91,10 +91,13 @@ func TypeOf(kind *scheme.Kind, contentType string) (types.PatchType, error) {
 	if err != nil {
 		mediaType = contentType
 	}
-	if !slices.Contains(Types(kind), mediaType) {
-		return "", response.UnsupportedMediaType(Types(kind))
+	var accepted []string
+	for _, form := range Types(kind) {
+		if accepted = append(accepted, string(form)); string(form) == mediaType {
+			return form, nil
+		}
 	}
-	return types.PatchType(mediaType), nil
+	return "", response.UnsupportedMediaType(accepted)
 }
 
 // Parse parses the body of a PATCH. directive is the fieldValidation of the request: Strict, Warn or

@@ -30,8 +30,6 @@ var clientGoRooms = map[string][]string{
 	"services/nodeagent/internal/join":   {"rest"},
 	// Policies name their fields by JSON paths in the form of this package.
 	"services/apiserver/internal/kinds/admissionregistration": {"util/jsonpath"},
-	// Bundles of certificates are read and written as Kubernetes does.
-	"services/apiserver/internal/upkeep/systemobjects": {"util/cert"},
 	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},

@@ -34,6 +34,12 @@ func programs(t *testing.T, set string) (found []program) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		path[len(path)-1] = "initContainers"
+		before, _, err := unstructured.NestedSlice(object.Object, path...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		containers = append(containers, before...)
 		for _, container := range containers {
 			described, ok := container.(map[string]any)
 			if !ok {

@@ -131,6 +131,8 @@ func TestPodsAreRestricted(t *testing.T) {
 			if !isPod || len(containers) == 0 {
 				continue
 			}
+			before, _, _ := unstructured.NestedSlice(spec, "initContainers")
+			containers = append(containers, before...)
 			what := set + ": " + object.GetKind() + " " + object.GetName()
 			want := map[string]any{"runAsNonRoot": true, "runAsUser": int64(65532), "seccompProfile.type": "RuntimeDefault"}
 			wantContainer := map[string]any{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities.drop": []any{"ALL"}}

@@ -14,27 +14,21 @@ command: [nodeagent]
 {{- end }}
 args:
   {{- if eq $mode "hostPath" }}
-  - --runtime=unix:///run/containerd/containerd.sock
-  - --data-dir={{ .Values.nodes.dataDir }}/$(GARBOARD_NODE_NAME)/agent
-  {{- else if eq $mode "simulated" }}
-  - --runtime=simulated
-  - --data-dir=/var/lib/garboard/agent
+  {{- include "garboard.nodes.args" (list . (printf "%s/pki/cluster.kubeconfig" (include "garboard.nodes.hostDir" .))) | nindent 2 }}
+  {{- else }}
+  {{- include "garboard.nodes.args" (list . "/etc/garboard/join/bootstrap-kubeconfig") | nindent 2 }}
   {{- end }}
-  - --bootstrap-kubeconfig=/etc/garboard/join/bootstrap-kubeconfig
-  - --health-address=0.0.0.0:{{ $port }}
-  - --max-pods={{ .Values.nodes.maxPods }}
-  - --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}
-  {{- with .Values.nodes.allowedUnsafeSysctls }}
-  - {{ printf "--allowed-unsafe-sysctls=%s" (join "," .) | quote }}
-  {{- end }}
-  {{- with .Values.nodes.labels }}
-  {{- $labels := list }}
-  {{- range $key, $value := . }}
-  {{- $labels = append $labels (printf "%s=%s" $key $value) }}
-  {{- end }}
-  - {{ printf "--node-labels=%s" (join "," $labels) | quote }}
-  {{- end }}
-  {{- include "garboard.commonArgs" . | nindent 2 }}
+{{- if eq $mode "hostPath" }}
+# Only this container gets the bootstrap token. It joins, and writes a kubeconfig without the token for the agent. With
+# the mode builtin the image's entrypoint does the same.
+before:
+  name: join
+  args:
+    {{- include "garboard.nodes.args" (list . "/etc/garboard/join/bootstrap-kubeconfig") | nindent 4 }}
+    - --join-only
+  volumeMounts:
+    - { name: join, mountPath: /etc/garboard/join, readOnly: true }
+{{- end }}
 env:
   - name: GARBOARD_NODE_NAME
     valueFrom: { fieldRef: { fieldPath: spec.nodeName } }
@@ -44,7 +38,9 @@ probes:
   {{- include "garboard.probes" (list "HTTP" "metrics" "/livez" "/readyz") | nindent 2 }}
 volumeMounts:
   - { name: pki, mountPath: /etc/garboard/pki, readOnly: true }
+  {{- if ne $mode "hostPath" }}
   - { name: join, mountPath: /etc/garboard/join, readOnly: true }
+  {{- end }}
   {{- if eq .Values.nats.mode "external" }}
   - { name: nats, mountPath: /etc/garboard/nats, readOnly: true }
   {{- end }}
@@ -84,6 +80,41 @@ volumes:
   - name: containerd
     hostPath: { path: {{ .Values.nodes.runtime.hostPath | quote }}, type: Directory }
   {{- end }}
+{{- end }}
+
+{{/* The agent's arguments; the other parameter is the bootstrap kubeconfig. */}}
+{{- define "garboard.nodes.args" -}}
+{{- $bootstrap := index . 1 -}}
+{{- with index . 0 -}}
+{{- $mode := .Values.nodes.runtime.mode -}}
+{{- if eq $mode "hostPath" -}}
+- --runtime=unix:///run/containerd/containerd.sock
+- --data-dir={{ include "garboard.nodes.hostDir" . }}
+{{ else if eq $mode "simulated" -}}
+- --runtime=simulated
+- --data-dir=/var/lib/garboard/agent
+{{ end -}}
+- --bootstrap-kubeconfig={{ $bootstrap }}
+- --health-address=0.0.0.0:{{ include "garboard.nodes.port" . }}
+- --max-pods={{ .Values.nodes.maxPods }}
+- --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}
+{{- with .Values.nodes.allowedUnsafeSysctls }}
+- {{ printf "--allowed-unsafe-sysctls=%s" (join "," .) | quote }}
+{{- end }}
+{{- with .Values.nodes.labels }}
+{{- $labels := list }}
+{{- range $key, $value := . }}
+{{- $labels = append $labels (printf "%s=%s" $key $value) }}
+{{- end }}
+- {{ printf "--node-labels=%s" (join "," $labels) | quote }}
+{{- end }}
+{{ include "garboard.commonArgs" . }}
+{{- end }}
+{{- end }}
+
+{{/* The agent's data directory on the host. */}}
+{{- define "garboard.nodes.hostDir" -}}
+{{ .Values.nodes.dataDir }}/$(GARBOARD_NODE_NAME)/agent
 {{- end }}
 
 {{/* On the host's network, the kubelet already uses the agent's default port. */}}

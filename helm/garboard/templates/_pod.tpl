@@ -2,7 +2,8 @@
 The pod template of a component. It takes
   root, component, values  the chart, and the component's name and block of values
   own                      parts specific to the component: command, args, env, ports, probes,
-                           lifecycle, volumeMounts, volumes, annotations, hostNetwork, privileged
+                           lifecycle, volumeMounts, volumes, annotations, hostNetwork, privileged,
+                           before (a run of the same program before the container: name, args, volumeMounts)
 */}}
 {{- define "garboard.podTemplate" -}}
 {{- $root := .root -}}
@@ -52,6 +53,28 @@ spec:
   {{- with $values.tolerations }}
   tolerations:
     {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $own.before }}
+  initContainers:
+    - name: {{ .name }}
+      image: {{ include "garboard.image" (list $root $values.image) | quote }}
+      imagePullPolicy: {{ $values.image.pullPolicy | default $root.Values.image.pullPolicy }}
+      {{- with $own.command }}
+      command:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      args:
+        {{- concat .args $values.extraArgs | toYaml | nindent 8 }}
+      {{- with concat ($own.env | default list) $values.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      resources:
+        {{- toYaml $values.resources | nindent 8 }}
+      securityContext:
+        {{- mergeOverwrite (fromYaml (include "garboard.securityContext" $own.privileged)) $values.securityContext | toYaml | nindent 8 }}
+      volumeMounts:
+        {{- concat $own.volumeMounts .volumeMounts $values.extraVolumeMounts | toYaml | nindent 8 }}
   {{- end }}
   containers:
     - name: {{ .component }}

@@ -253,6 +253,7 @@ func TestPlane(t *testing.T) {
 	d.nodesReady(t, 5)
 	work.more(t, 50)
 	d.subscriptions(t)
+	d.ownFoldersOnly(t, 5)
 	d.Must(t, "", "scale", "deployment/nginx-deployment", "--replicas=6")
 	used := map[string]bool{}
 	for pod, node := range d.pods(t, "app=nginx", 6) {
@@ -283,6 +284,35 @@ func TestPlane(t *testing.T) {
 	d.nodesReady(t, 1)
 	d.Must(t, strings.ReplaceAll(string(manifest), "nginx-deployment", "again"), "create", "-f", "-")
 	d.Must(t, "", "rollout", "status", "deployment/again")
+}
+
+// ownFoldersOnly checks that each node's container shows one folder of the volume that all nodes
+// share, the node's own, also from a process that looks for other mounts of the volume. Otherwise
+// pods that mount folders of a node could read the keys of the others.
+func (d *deployed) ownFoldersOnly(t *testing.T, nodes int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for index := 1; index <= nodes; index++ {
+		listed, err := d.project.Exec(t.Context(), "nodeagent", index, "ls", "-A", "/var/lib/garboard")
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders := strings.Fields(listed)
+		if len(folders) != 1 || !strings.HasSuffix(folders[0], fmt.Sprintf("-nodeagent-%d", index)) || seen[folders[0]] {
+			t.Errorf("node %d shows the folders %v, want its own only", index, folders)
+			continue
+		}
+		seen[folders[0]] = true
+		// Its own key is there, and no other below any folder of the container.
+		keys, err := d.project.Exec(t.Context(), "nodeagent", index, "sh", "-c",
+			"find / -path /proc -prune -o -name nodeagent-client-current.pem -print 2>/dev/null; true") // folders of pods may vanish meanwhile
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "/var/lib/garboard/" + folders[0] + "/agent/pki/nodeagent-client-current.pem"; strings.TrimSpace(keys) != want {
+			t.Errorf("node %d shows the keys %q, want only %s", index, keys, want)
+		}
+	}
 }
 
 // maxSubscriptions is the bound of compose/nats/nats.conf for each connection.

@@ -183,3 +183,51 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestImagesTakeDigests checks that a deployment can pin every third-party image by digest without a
+// change of the sources: the Dockerfile and compose.yaml name each by a setting of .env at whose end
+// a digest may follow.
+func TestImagesTakeDigests(t *testing.T) {
+	settings := map[string]bool{}
+	for _, found := range regexp.MustCompile(`(?m)^([A-Z_]+)=.`).FindAllStringSubmatch(read(t, "compose/.env"), -1) {
+		settings[found[1]] = true
+	}
+	compose, dockerfile := read(t, "compose/compose.yaml"), read(t, "Dockerfile")
+	stages, pinned := map[string]bool{"scratch": true}, 0
+	for _, from := range regexp.MustCompile(`(?mi)^FROM +(?:--\S+ +)*(\S+)(?: +AS +(\S+))?`).FindAllStringSubmatch(dockerfile, -1) {
+		stages[from[2]] = true
+		if stages[from[1]] {
+			continue
+		}
+		argument := regexp.MustCompile(`^\$\{([A-Z_]+)\}$`).FindStringSubmatch(from[1])
+		if argument == nil {
+			t.Errorf("the Dockerfile is based on %s, which no build argument replaces", from[1])
+			continue
+		}
+		pinned++
+		if !regexp.MustCompile(`(?m)^ARG ` + argument[1] + `=`).MatchString(dockerfile) {
+			t.Errorf("the Dockerfile has no default of %s", argument[1])
+		}
+		if !settings[argument[1]] || !regexp.MustCompile(`(?m)^ +`+argument[1]+`: \$\{`+argument[1]+`\}$`).MatchString(compose) {
+			t.Errorf("compose does not pass %s from .env", argument[1])
+		}
+	}
+	for _, copied := range regexp.MustCompile(`--from=(\S+)`).FindAllStringSubmatch(dockerfile, -1) {
+		if !stages[copied[1]] {
+			t.Errorf("the Dockerfile copies from %s, which is not one of its stages", copied[1])
+		}
+	}
+	for _, image := range regexp.MustCompile(`(?m)^\s*image: (\S+)$`).FindAllStringSubmatch(compose, -1) {
+		if strings.HasPrefix(image[1], "garboard/") {
+			continue
+		}
+		pinned++
+		if tag := regexp.MustCompile(`:\$\{([A-Z_]+)\}$`).FindStringSubmatch(image[1]); tag == nil || !settings[tag[1]] {
+			t.Errorf("the tag of %s in compose.yaml is not a setting of .env", image[1])
+		}
+	}
+	// Go and the node's base; etcd, NATS, HAProxy and Prometheus.
+	if pinned != 6 {
+		t.Errorf("found %d third-party images, want 6", pinned)
+	}
+}

@@ -8,9 +8,8 @@ import (
 
 // Kubernetes' defaults for volumes.
 const (
-	tokenSeconds             = 3600
-	certificateSeconds       = 24 * 60 * 60
-	defaultMode        int32 = 0o644
+	tokenSeconds       = 3600
+	defaultMode  int32 = 0o644
 )
 
 func volume(v *corev1.Volume) {
@@ -86,9 +85,6 @@ func projected(p *corev1.ProjectedVolumeSource) {
 	for i := range p.Sources {
 		if token := p.Sources[i].ServiceAccountToken; token != nil {
 			kinds.Fill(&token.ExpirationSeconds, int64(tokenSeconds))
-		}
-		if certificate := p.Sources[i].PodCertificate; certificate != nil {
-			kinds.Fill(&certificate.MaxExpirationSeconds, int32(certificateSeconds))
 		}
 		if down := p.Sources[i].DownwardAPI; down != nil {
 			for j := range down.Items {

@@ -44,7 +44,7 @@ func TestVolumeDefaults(t *testing.T) {
 			"downward", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: field("")}},
 			corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{DefaultMode: mode, Items: field("v1")}},
 		},
-		{"projected", sources(nil, "", nil, new(int32(7200))), sources(mode, "v1", new(int64(3600)), new(int32(7200)))},
+		{"projected, with a certificate of any age", sources(nil, "", nil, nil), sources(mode, "v1", new(int64(3600)), nil)},
 		{"projected with times", sources(other, "v2", new(int64(600)), new(int32(3600))), sources(other, "v2", new(int64(600)), new(int32(3600)))},
 		{
 			"a claim with a part of a thousandth", claim(corev1.PersistentVolumeClaimSpec{Resources: size("0.0001")}),

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -86,6 +87,7 @@ func TestContainerd(t *testing.T) {
 	}{
 		{"web server", testWeb},
 		{"volumes and environment", testVolumes},
+		{"a ConfigMap that changes", testConfigMapChanges},
 		{"hostile volumes", testHostileVolumes},
 		{"a subPath is not redirected", testSubPathRace},
 		{"sub paths", testSubPaths},
@@ -212,6 +214,42 @@ func testVolumes(t *testing.T, w *world, _ *harness.Containers) {
 		t.Errorf("the init container said %q, want %q", out.String(), want)
 	}
 	w.remove("site")
+}
+
+// testConfigMapChanges checks that a running container sees what is written to a mounted ConfigMap.
+func testConfigMapChanges(t *testing.T, w *world, _ *harness.Containers) {
+	w.start()
+	pod := newPod("changing")
+	pod.Spec.Volumes = []corev1.Volume{{Name: "pages", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "site"}, Items: []corev1.KeyToPath{{Key: "greeting", Path: "index.html"}},
+	}}}}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "pages", MountPath: "/usr/share/nginx/html"}}
+	w.create(pod)
+	got := w.until("changing", "ready", ready)
+	shows := func(want string) func() string {
+		return func() string {
+			if body := page(t, got); body != want {
+				return body
+			}
+			return ""
+		}
+	}
+	w.eventually("the ConfigMap is served", shows("hello from the ConfigMap\n"))
+	sites := client.Of[*corev1.ConfigMap](w.api)
+	site, err := sites.Get(t.Context(), "default", "site", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site = site.DeepCopy()
+	site.Data["greeting"] = "changed\n"
+	if _, err := sites.Update(t.Context(), site, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the changed ConfigMap is served", shows("changed\n"))
+	if now := w.until("changing", "ready", ready); now.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Error("the container was restarted")
+	}
+	w.remove("changing")
 }
 
 func testRestart(t *testing.T, w *world, _ *harness.Containers) {

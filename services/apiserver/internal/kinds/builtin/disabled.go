@@ -23,10 +23,11 @@ func withoutDisabled(s *kinds.Definition) {
 		}
 	}
 	s.Update.Prepare = withoutNewlyDisabled(s.Update.Prepare)
-	const ephemeral = "ephemeralcontainers"
-	if change, ok := s.Subresources[ephemeral]; ok {
-		change.Prepare = withoutNewlyDisabled(change.Prepare)
-		s.Subresources[ephemeral] = change
+	for _, part := range []string{"ephemeralcontainers", "resize"} {
+		if change, ok := s.Subresources[part]; ok {
+			change.Prepare = withoutNewlyDisabled(change.Prepare)
+			s.Subresources[part] = change
+		}
 	}
 }
 

@@ -70,6 +70,27 @@ func TestDisabledFields(t *testing.T) {
 	}
 }
 
+// TestDisabledFieldsOfResizedContainers checks a resize that renames its containers, and so keeps all of
+// them for validation: a disabled field in them is not one of the errors.
+func TestDisabledFieldsOfResizedContainers(t *testing.T) {
+	pod := func(name string, l *corev1.Lifecycle) *corev1.Pod {
+		c := corev1.Container{Name: name, Image: "i", Lifecycle: l}
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{c}, InitContainers: []corev1.Container{*c.DeepCopy()}}}
+	}
+	resize := All(Config{})[corev1.SchemeGroupVersion.WithKind("Pod")].Subresources["resize"]
+	signal := func() *corev1.Lifecycle { return &corev1.Lifecycle{StopSignal: new(corev1.SIGINT)} }
+	renamed := pod("b", signal())
+	resize.Prepare(renamed, pod("a", nil))
+	if c, init := renamed.Spec.Containers[0], renamed.Spec.InitContainers[0]; c.Lifecycle != nil || init.Lifecycle != nil || c.Name != "b" {
+		t.Errorf("resized to %+v and %+v", c, init)
+	}
+	resized := pod("a", nil)
+	resize.Prepare(resized, pod("a", signal()))
+	if c := resized.Spec.Containers[0]; c.Lifecycle == nil {
+		t.Errorf("the resize lost a field: %+v", c)
+	}
+}
+
 // TestDisabledFieldsOfEphemeralContainers checks that an added ephemeral container brings none either.
 func TestDisabledFieldsOfEphemeralContainers(t *testing.T) {
 	change := All(Config{})[corev1.SchemeGroupVersion.WithKind("Pod")].Subresources["ephemeralcontainers"]

@@ -46,7 +46,7 @@ func TestPlacement(t *testing.T) {
 			[]string{"topologySpreadConstraints[0].matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"}},
 		{"keys of the selector", spreads(with(func(c *corev1.TopologySpreadConstraint) {
 			c.MatchLabelKeys, c.LabelSelector = []string{"app"}, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}, MatchExpressions: in}
-		})), []string{`topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector`}},
+		})), []string{`topologySpreadConstraints[0][0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector`}},
 		{"keys that the pod added", spreads(with(func(c *corev1.TopologySpreadConstraint) {
 			c.MatchLabelKeys, c.LabelSelector = []string{"app"}, &metav1.LabelSelector{MatchExpressions: in}
 		})), nil},

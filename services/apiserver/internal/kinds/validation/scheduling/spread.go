@@ -53,7 +53,8 @@ func labelKeys(keys []string, selector *metav1.LabelSelector, path *field.Path) 
 }
 
 // matchedTwice rejects keys that the selector contained already. Every key is in the selector once
-// at this point, because the pod's own value has been added.
+// at this point, because the pod's own value has been added. Kubernetes reports an element of the term or
+// the constraint itself, not of its keys.
 func matchedTwice(keys []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if selector == nil {
 		return nil
@@ -108,7 +109,7 @@ func Spread(list []corev1.TopologySpreadConstraint, path *field.Path) field.Erro
 			}
 		}
 		errs = append(errs, labelKeys(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys"))...)
-		errs = append(errs, matchedTwice(c.MatchLabelKeys, c.LabelSelector, at.Child("matchLabelKeys"))...)
+		errs = append(errs, matchedTwice(c.MatchLabelKeys, c.LabelSelector, at)...)
 		errs = append(errs, metav1validation.ValidateLabelSelector(c.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("labelSelector"))...)
 	}
 	return errs

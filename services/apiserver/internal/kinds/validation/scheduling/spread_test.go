@@ -59,6 +59,19 @@ func TestSpread(t *testing.T) {
 		})}, []string{
 			`at[0].matchLabelKeys[0]: Invalid value: "a b": ` + badKey, `at[0].labelSelector.matchLabels: Invalid value: "b c": ` + badValue,
 		}},
+		{"keys of the selector, which Kubernetes reports at their constraint", []corev1.TopologySpreadConstraint{valid(func(c *corev1.TopologySpreadConstraint) {
+			in := func(key string) metav1.LabelSelectorRequirement {
+				return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{"x"}}
+			}
+			c.MatchLabelKeys = []string{"app", "hash", "once"}
+			c.LabelSelector = &metav1.LabelSelector{
+				MatchLabels:      map[string]string{"hash": "x"},
+				MatchExpressions: []metav1.LabelSelectorRequirement{in("app"), in("hash"), in("once"), in("app")},
+			}
+		})}, []string{
+			`at[0][1]: Invalid value: "hash": exists in both matchLabelKeys and labelSelector`,
+			`at[0][0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector`,
+		}},
 		{"keys without a selector", []corev1.TopologySpreadConstraint{valid(func(c *corev1.TopologySpreadConstraint) { c.MatchLabelKeys = []string{"a"} })}, []string{
 			"at[0].matchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
 		}},

@@ -63,8 +63,8 @@ func Taints(list []corev1.Taint, path *field.Path) field.ErrorList {
 	for i, taint := range list {
 		at := path.Index(i)
 		errs = append(errs, values.QualifiedName(taint.Key, at.Child("key"))...)
-		for _, msg := range validation.IsValidLabelValue(taint.Value) {
-			errs = append(errs, field.Invalid(at.Child("value"), taint.Value, msg))
+		if wrong := validation.IsValidLabelValue(taint.Value); len(wrong) > 0 {
+			errs = append(errs, field.Invalid(at.Child("value"), taint.Value, strings.Join(wrong, ";")))
 		}
 		if taint.Effect == "" {
 			errs = append(errs, field.Required(at.Child("effect"), ""))

@@ -75,6 +75,9 @@ func TestTaints(t *testing.T) {
 		{"bad values", []corev1.Taint{{Key: "a b", Value: "c d", Effect: "Never"}}, []string{
 			`at[0].key: Invalid value: "a b": ` + badKey, `at[0].value: Invalid value: "c d": ` + badValue, `at[0].effect: Unsupported value: "Never"` + effects,
 		}},
+		{"two errors in a value are one", []corev1.Taint{{Key: "a", Value: strings.Repeat("-", 64), Effect: "NoSchedule"}}, []string{
+			`at[0].value: Invalid value: "` + strings.Repeat("-", 64) + `": must be no more than 63 bytes;` + badValue,
+		}},
 		// Kubernetes shows the same fields with the names of its own type.
 		{"twice, with another value", []corev1.Taint{{Key: "a", Effect: "NoSchedule", Value: "b"}, {Key: "a", Effect: "NoSchedule"}}, []string{
 			`at[1]: Duplicate value: {"key":"a","effect":"NoSchedule"}: taints must be unique by key and effect pair`,

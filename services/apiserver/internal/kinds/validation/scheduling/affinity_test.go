@@ -41,6 +41,7 @@ func TestNodeTerms(t *testing.T) {
 			label + ".values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'",
 		}},
 		{"greater than a number", labels("a", corev1.NodeSelectorOpGt, "9223372036854775807"), nil},
+		{"less than a word, which no number is", labels("a", corev1.NodeSelectorOpLt, "few"), nil},
 		{"an unknown operator, no key", labels("", "in"), []string{
 			label + `.operator: Invalid value: "in": not a valid selector operator`,
 			label + `.key: Invalid value: "": ` + noKey, label + `.key: Invalid value: "": ` + badKey,

@@ -2,7 +2,6 @@ package podtemplate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,91 +40,98 @@ func (l *list) volumes(volumes []corev1.Volume, path *field.Path) {
 	}
 }
 
+// file is a path in a volume; source says where a projected volume has it from.
+type file struct{ path, source string }
+
+func (f file) String() string {
+	if f.source == "" {
+		return fmt.Sprintf("%q", f.path)
+	}
+	return fmt.Sprintf("%q (%s)", f.path, f.source)
+}
+
 // overlaps warns about two files of a volume when one's path equals or contains the other's.
 func (l *list) overlaps(v *corev1.Volume) {
 	switch {
 	case v.ConfigMap != nil:
-		l.overlapping(keyPaths(v.ConfigMap.Items), "volume %q (ConfigMap %q)", v.Name, v.ConfigMap.Name)
+		l.overlapping(nil, keyFiles(v.ConfigMap.Items, ""), "volume %q (ConfigMap %q)", v.Name, v.ConfigMap.Name)
 	case v.Secret != nil:
-		l.overlapping(keyPaths(v.Secret.Items), "volume %q (Secret %q)", v.Name, v.Secret.SecretName)
+		l.overlapping(nil, keyFiles(v.Secret.Items, ""), "volume %q (Secret %q)", v.Name, v.Secret.SecretName)
 	case v.DownwardAPI != nil:
-		l.overlapping(downwardPaths(v.DownwardAPI.Items), "volume %q (DownwardAPI)", v.Name)
+		l.overlapping(nil, downwardFiles(v.DownwardAPI.Items, ""), "volume %q (DownwardAPI)", v.Name)
 	case v.Projected != nil:
-		l.projected(v.Name, v.Projected)
+		var before []file
+		for i := range v.Projected.Sources {
+			if v.Projected.Sources[i] == (corev1.VolumeProjection{}) {
+				*l = append(*l, fmt.Sprintf("volume %q (Projected) has no sources provided", v.Name))
+			}
+			before = l.overlapping(before, projectedFiles(&v.Projected.Sources[i]), "volume %q (Projected)", v.Name)
+		}
 	}
 }
 
-func (l *list) projected(volume string, p *corev1.ProjectedVolumeSource) {
-	var before []string
-	for _, s := range p.Sources {
-		if s == (corev1.VolumeProjection{}) {
-			*l = append(*l, fmt.Sprintf("volume %q (Projected) has no sources provided", volume))
-			continue
+// projectedFiles returns the files of one source of a projected volume.
+func projectedFiles(s *corev1.VolumeProjection) []file {
+	switch {
+	case s.ConfigMap != nil:
+		return keyFiles(s.ConfigMap.Items, fmt.Sprintf("ConfigMap %q", s.ConfigMap.Name))
+	case s.Secret != nil:
+		return keyFiles(s.Secret.Items, fmt.Sprintf("Secret %q", s.Secret.Name))
+	case s.DownwardAPI != nil:
+		return downwardFiles(s.DownwardAPI.Items, "DownwardAPI")
+	case s.ServiceAccountToken != nil:
+		return []file{{s.ServiceAccountToken.Path, "ServiceAccountToken"}}
+	case s.ClusterTrustBundle != nil:
+		name := s.ClusterTrustBundle.SignerName
+		if s.ClusterTrustBundle.Name != nil {
+			name = s.ClusterTrustBundle.Name
 		}
-		var paths []string
-		what := ""
-		switch {
-		case s.ConfigMap != nil:
-			paths, what = keyPaths(s.ConfigMap.Items), fmt.Sprintf("ConfigMap %q", s.ConfigMap.Name)
-		case s.Secret != nil:
-			paths, what = keyPaths(s.Secret.Items), fmt.Sprintf("Secret %q", s.Secret.Name)
-		case s.DownwardAPI != nil:
-			paths, what = downwardPaths(s.DownwardAPI.Items), "DownwardAPI"
-		case s.ServiceAccountToken != nil:
-			paths, what = []string{s.ServiceAccountToken.Path}, "ServiceAccountToken"
-		case s.ClusterTrustBundle != nil:
-			name := s.ClusterTrustBundle.SignerName
-			if s.ClusterTrustBundle.Name != nil {
-				name = s.ClusterTrustBundle.Name
-			}
-			if name != nil {
-				what = fmt.Sprintf("ClusterTrustBundle %q", *name)
-			}
-			paths = []string{s.ClusterTrustBundle.Path}
+		if name == nil {
+			name = new("")
 		}
-		if len(paths) == 0 {
-			continue
+		return []file{{s.ClusterTrustBundle.Path, fmt.Sprintf("ClusterTrustBundle %q", *name)}}
+	case s.PodCertificate != nil:
+		c := s.PodCertificate
+		return []file{
+			{c.CertificateChainPath, "PodCertificate chain"}, {c.KeyPath, "PodCertificate key"},
+			{c.CredentialBundlePath, "PodCertificate credential bundle"},
 		}
-		l.overlapping(paths, "volume %q (Projected %s)", volume, what)
-		slices.Sort(paths)
-		paths = slices.Compact(paths)
-		all := append(slices.Clone(paths), before...)
-		slices.Sort(all)
-		l.overlapping(all, "volume %q (Projected %s)", volume, what)
-		before = append(before, paths...)
 	}
+	return nil
 }
 
-func (l *list) overlapping(paths []string, format string, args ...any) {
-	var before []string
-	for _, path := range paths {
-		path = strings.TrimRight(path, "/")
+// overlapping warns about each overlap of a file with one before it, and returns all of them; format and
+// args say in which volume.
+func (l *list) overlapping(before, files []file, format string, args ...any) []file {
+	for _, f := range files {
+		f.path = strings.TrimRight(f.path, "/")
+		if f.path == "" {
+			continue
+		}
 		for _, other := range before {
-			if path != "" && other != "" && (path == other || strings.HasPrefix(path, other+"/") || strings.HasPrefix(other, path+"/")) {
-				*l = append(*l, fmt.Sprintf(format, args...)+fmt.Sprintf(": overlapping paths: %q with %q", path, other))
-				break
+			if strings.HasPrefix(f.path+"/", other.path+"/") || strings.HasPrefix(other.path+"/", f.path+"/") {
+				*l = append(*l, fmt.Sprintf(format, args...)+fmt.Sprintf(": overlapping paths: %s with %s", f, other))
 			}
 		}
-		if !slices.Contains(before, path) {
-			before = append(before, path)
-		}
+		before = append(before, f)
 	}
+	return before
 }
 
-func keyPaths(items []corev1.KeyToPath) []string {
-	var paths []string
+func keyFiles(items []corev1.KeyToPath, source string) []file {
+	var files []file
 	for _, item := range items {
-		paths = append(paths, item.Path)
+		files = append(files, file{item.Path, source})
 	}
-	return paths
+	return files
 }
 
-func downwardPaths(items []corev1.DownwardAPIVolumeFile) []string {
-	var paths []string
+func downwardFiles(items []corev1.DownwardAPIVolumeFile, source string) []file {
+	var files []file
 	for _, item := range items {
-		paths = append(paths, item.Path)
+		files = append(files, file{item.Path, source})
 	}
-	return paths
+	return files
 }
 
 // ClaimWarnings returns the warnings about the spec of a claim.

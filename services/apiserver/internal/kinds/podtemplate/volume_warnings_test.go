@@ -41,6 +41,30 @@ func TestVolumeWarnings(t *testing.T) {
 		{"a directory after its file", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: keys("a/b", "c", "a/")}}, []string{
 			`volume "v" (Secret "s"): overlapping paths: "a" with "a/b"`,
 		}},
+		{"one file three times", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: keys("a", "a", "a")}}, []string{
+			`volume "v" (Secret "s"): overlapping paths: "a" with "a"`,
+			`volume "v" (Secret "s"): overlapping paths: "a" with "a"`, `volume "v" (Secret "s"): overlapping paths: "a" with "a"`,
+		}},
+		{"files of two maps, then nothing", projected(files("m", "a", "a/b", "c"), files("n", "c/", "d", "a"), corev1.VolumeProjection{}), []string{
+			`volume "v" (Projected): overlapping paths: "a/b" (ConfigMap "m") with "a" (ConfigMap "m")`,
+			`volume "v" (Projected): overlapping paths: "c" (ConfigMap "n") with "c" (ConfigMap "m")`,
+			`volume "v" (Projected): overlapping paths: "a" (ConfigMap "n") with "a" (ConfigMap "m")`,
+			`volume "v" (Projected): overlapping paths: "a" (ConfigMap "n") with "a/b" (ConfigMap "m")`,
+			`volume "v" (Projected) has no sources provided`,
+		}},
+		{"every other source", projected(
+			corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "a"}},
+			corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{Path: "a/b"}}}},
+			corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("t"), Path: "c"}},
+			corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: new("example.com/s"), Path: "c/d"}},
+			corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{CertificateChainPath: "e", KeyPath: "e/f", CredentialBundlePath: "e/f/g"}},
+		), []string{
+			`volume "v" (Projected): overlapping paths: "a/b" (DownwardAPI) with "a" (ServiceAccountToken)`,
+			`volume "v" (Projected): overlapping paths: "c/d" (ClusterTrustBundle "example.com/s") with "c" (ClusterTrustBundle "t")`,
+			`volume "v" (Projected): overlapping paths: "e/f" (PodCertificate key) with "e" (PodCertificate chain)`,
+			`volume "v" (Projected): overlapping paths: "e/f/g" (PodCertificate credential bundle) with "e" (PodCertificate chain)`,
+			`volume "v" (Projected): overlapping paths: "e/f/g" (PodCertificate credential bundle) with "e/f" (PodCertificate key)`,
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: tc.source}}}}

@@ -91,7 +91,7 @@ func TestPods(t *testing.T) {
 			}
 		}, []string{
 			`volume "c" (ConfigMap "m"): overlapping paths: "a/b" with "a"`, `volume "s" (Secret "x"): overlapping paths: "a" with "a"`, `volume "d" (DownwardAPI): overlapping paths: "a" with "a/b"`,
-			`volume "p" (Projected) has no sources provided`, `volume "p" (Projected Secret "x"): overlapping paths: "token" with "token"`,
+			`volume "p" (Projected) has no sources provided`, `volume "p" (Projected): overlapping paths: "token" (Secret "x") with "token" (ServiceAccountToken)`,
 		}},
 		{"repeated", func(p *corev1.Pod) {
 			p.Spec.HostAliases = []corev1.HostAlias{{IP: "1.2.3.4"}, {IP: "1.2.3.4"}}

@@ -18,11 +18,12 @@ import (
 // ResourceQuota defines the kind ResourceQuota.
 func ResourceQuota() *kinds.Definition {
 	return kinds.Of[*corev1.ResourceQuota]{
-		Columns:  resourceQuotaColumns(),
-		Level:    kinds.Full,
-		Default:  defaultResourceQuota,
-		Create:   func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
-		Validate: validateResourceQuota,
+		Columns:          resourceQuotaColumns(),
+		Level:            kinds.Full,
+		Default:          defaultResourceQuota,
+		Create:           func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
+		Validate:         validateResourceQuota,
+		CreationWarnings: resourceQuotaWarnings,
 		Update: kinds.ChangeOf[*corev1.ResourceQuota]{
 			Prepare:  func(q, old *corev1.ResourceQuota) { q.Status = *old.Status.DeepCopy() },
 			Validate: validateResourceQuotaUpdate,
@@ -40,6 +41,25 @@ func defaultResourceQuota(q *corev1.ResourceQuota) {
 	podtemplate.RoundUp(q.Spec.Hard)
 	podtemplate.RoundUp(q.Status.Hard)
 	podtemplate.RoundUp(q.Status.Used)
+}
+
+// resourceQuotaWarnings warns about requests that may be larger than the limits. The bare names of CPU and
+// memory stand for requests.
+func resourceQuotaWarnings(q *corev1.ResourceQuota) []string {
+	var found []string
+	for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage, corev1.ResourceEphemeralStorage} {
+		name := "requests." + resource
+		request, ok := q.Spec.Hard[name]
+		if !ok && (resource == corev1.ResourceCPU || resource == corev1.ResourceMemory) {
+			name = resource
+			request, ok = q.Spec.Hard[name]
+		}
+		limit, limited := q.Spec.Hard["limits."+resource]
+		if ok && limited && request.Cmp(limit) > 0 {
+			found = append(found, fmt.Sprintf("ResourceQuota %s (%s) should be less than limits.%s (%s)", name, request.String(), resource, limit.String()))
+		}
+	}
+	return found
 }
 
 func resourceQuotaColumns() *columns.Layout {

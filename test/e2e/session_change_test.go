@@ -100,7 +100,7 @@ func patchCommands() []step {
 		{run: `patch pod sized --subresource=resize -p '{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":null}}}]}}'`, code: 1, err: "⋮\n…Pod QOS Class may not change as a result of resizing\n⋮"},
 		{run: `patch deployment web --dry-run=server -p '{"spec":{"replicas":5}}'`, out: "deployment.apps/web patched"},
 		{run: "get deployment web -o jsonpath={.spec.replicas}", out: "1"},
-		{run: "patch deployment web -p '{\"spec\":'", code: 1, err: "Error from server (BadRequest): unexpected end of JSON input"},
+		{run: "patch deployment web -p '{\"spec\":'", code: 1, err: "Error from server (BadRequest): invalid JSON patch"},
 		{run: `patch deployment web --type=json -p '[{"op":"jump","path":"/spec"}]'`, code: 1, err: "The request is invalid: the server rejected our request due to an error in our request"},
 		{run: `patch deployment web --type=json -p '{"op":"add"}'`, code: 1, err: "Error from server (BadRequest): error decoding patch: json: cannot unmarshal object into Go value of type …"},
 		{run: `patch deployment web --type=json -p '[{"op":"remove","path":"/spec/nothing"}]'`, code: 1, err: "The request is invalid: the server rejected our request due to an error in our request"},

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -96,9 +97,7 @@ func authenticationData(before map[string]string, own []*x509.Certificate, now t
 		return data, nil
 	}
 	data[proxyCAKey] = proxies
-	for key, text := range lists {
-		data[key] = text
-	}
+	maps.Copy(data, lists)
 	return data, nil
 }
 
@@ -167,12 +166,12 @@ func (o *Objects) keepConfigMap(ctx context.Context, name string, change dataCha
 		object.Data = data
 		return object, nil
 	}
-	current, err := resource.Get(ctx, metav1.NamespaceSystem, name)
+	_, err := resource.Get(ctx, metav1.NamespaceSystem, name)
 	if apierrors.IsNotFound(err) {
 		exists = false
-		current = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
+		current := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
 		var fresh scheme.Object
-		if fresh, err = changed(current); err == nil && fresh != current {
+		if fresh, err = changed(current); err == nil && fresh != scheme.Object(current) {
 			_, err = resource.Create(ctx, metav1.NamespaceSystem, fresh, metav1.CreateOptions{FieldManager: writer})
 			if apierrors.IsAlreadyExists(err) {
 				err = nil // Another apiserver was faster; the next round adds what is this one's.

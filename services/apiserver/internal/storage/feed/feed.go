@@ -272,8 +272,11 @@ func (f *Feed) apply(update store.Update) (err error) {
 func (f *Feed) applyRevision(revision int64, changes []change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if revision <= f.state.through || f.state.over() {
-		return // The watch was opened again and repeats itself, or it is about to end.
+	if revision <= f.state.through {
+		return // the watch was opened again and repeats itself
+	}
+	if f.state.over() {
+		return // a new history begins, and the watch is about to end
 	}
 	events := f.state.apply(revision, changes)
 	f.changedLocked()

@@ -25,7 +25,7 @@ func TestWorkloadsOverHTTP(t *testing.T) {
 	}{
 		{"a stateful set", "POST", apps + "statefulsets", js, `{"metadata":{"name":"s"},"spec":{"selector":{"matchLabels":{"a":"b"}},"serviceName":"x",` + template + `}}`, 201, `"podManagementPolicy":"OrderedReady"`},
 		{"its scale", "PATCH", apps + "statefulsets/s/scale", merge, `{"spec":{"replicas":4}}`, 200, `"selector":"a=b"`},
-		{"its service", "PATCH", apps + "statefulsets/s", merge, `{"spec":{"serviceName":"y"}}`, 422, "updates to statefulset spec for fields other than"},
+		{"its service", "PATCH", apps + "statefulsets/s", merge, `{"spec":{"serviceName":"y"}}`, 422, `spec.serviceName: Invalid value: \"y\": field is immutable`},
 		{"a replication controller", "POST", core + "replicationcontrollers", js, `{"metadata":{"name":"r"},"spec":{` + template + `}}`, 201, `"selector":{"a":"b"}`},
 		{"its scale", "PATCH", core + "replicationcontrollers/r/scale", merge, `{"spec":{"replicas":3}}`, 200, `"replicas":3`},
 		{"by its replicas", "GET", core + "replicationcontrollers?fieldSelector=status.replicas%3D0", js, "", 200, `"name":"r"`},
@@ -47,7 +47,7 @@ func TestWorkloadsOverHTTP(t *testing.T) {
 		{"both", "GET", second + "/h", js, "", 200, `"averageUtilization":50`},
 		{"its list", "GET", first, js, "", 200, `"kind":"HorizontalPodAutoscalerList"`},
 		{"its status", "PATCH", first + "/h/status", merge, `{"status":{"currentReplicas":2,"desiredReplicas":3}}`, 200, `"currentReplicas":2`},
-		{"a bad one", "PATCH", first + "/h", merge, `{"spec":{"maxReplicas":0}}`, 422, "spec.maxReplicas: Invalid value: 0: must be greater than 0"},
+		{"a bad one", "PATCH", first + "/h", merge, `{"spec":{"maxReplicas":0}}`, 422, "spec.maxReplicas: Required value"},
 
 		{"a debugger", "PATCH", core + "pods/p/ephemeralcontainers", strategic, `{"spec":{"ephemeralContainers":[{"name":"e","image":"busybox"}]}}`, 200, `"ephemeralContainers":[{"name":"e"`},
 		{"another debugger of its name", "PATCH", core + "pods/p/ephemeralcontainers", strategic, `{"spec":{"ephemeralContainers":[{"name":"e","image":"other"}]}}`, 422, `existing ephemeral containers \"e\" may not be changed`},

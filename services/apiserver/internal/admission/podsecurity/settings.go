@@ -22,7 +22,7 @@ type Settings struct {
 }
 
 // Load reads a PodSecurityConfiguration, YAML or JSON. Without a document, the defaults are
-// privileged and nobody is exempt.
+// privileged, and without exemptions.
 func Load(document []byte) (Settings, error) {
 	loaded, err := load.LoadFromData(document)
 	if err != nil {

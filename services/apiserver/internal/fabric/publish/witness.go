@@ -20,7 +20,7 @@ const witnesses = 8
 
 const (
 	// witnessPatience is how long a log that does not answer in time is asked again. Until then
-	// nobody is answered on the bus, so an apiserver can do without its log's evidence for no longer.
+	// no ask is answered on the bus, so an apiserver can do without its log's evidence for no longer.
 	witnessPatience = 15 * time.Second
 	witnessPause    = time.Second
 )

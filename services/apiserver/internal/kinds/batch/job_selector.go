@@ -37,8 +37,8 @@ func generateSelector(j *batchv1.Job) {
 	j.Spec.Selector.MatchLabels = selected
 }
 
-// ownLabels gives a job a map of labels of its own. If it has no labels, it gets those of its pods, as it
-// would when it is read.
+// ownLabels replaces the labels of a job with a map of its own. A job without labels gets those of its
+// pods, as it would when it is read.
 func ownLabels(j *batchv1.Job) {
 	if len(j.Labels) == 0 {
 		j.Labels = j.Spec.Template.Labels

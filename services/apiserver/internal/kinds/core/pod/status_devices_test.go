@@ -10,7 +10,7 @@ import (
 
 const device = "example.com/gpu"
 
-// extended gives a pod a claim for the extended resource that its container requests, changed by change.
+// extended adds to a pod a claim for the extended resource that its container requests, changed by change.
 func extended(change func(*corev1.PodExtendedResourceClaimStatus)) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		first(p).Resources.Requests = corev1.ResourceList{device: resource.MustParse("1")}

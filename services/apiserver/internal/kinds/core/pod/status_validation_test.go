@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// addressed gives a pod addresses, of which ip is the only one for old clients.
+// addressed sets the addresses of a pod, of which ip is the only one for old clients.
 func addressed(ip string, all ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.PodIP = ip

@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -77,4 +79,16 @@ func As[T scheme.Object](obj scheme.Object, err error) (T, error) {
 		err = fmt.Errorf("looking up a %T: found a %T", typed, obj)
 	}
 	return typed, err
+}
+
+// NewestDefault returns the name of the newest of the objects that are marked as the default, the first
+// in the alphabet of several of one age; false if there is none. It takes ownership of objs.
+func NewestDefault[T scheme.Object](objs []T, marked func(T) bool) (name string, ok bool) {
+	objs = slices.DeleteFunc(objs, func(obj T) bool { return !marked(obj) })
+	if len(objs) == 0 {
+		return "", false
+	}
+	return slices.MinFunc(objs, func(a, b T) int {
+		return cmp.Or(b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
+	}).GetName(), true
 }

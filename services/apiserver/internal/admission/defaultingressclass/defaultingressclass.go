@@ -2,9 +2,7 @@
 package defaultingressclass
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
 
@@ -29,16 +27,12 @@ func Plugin(objects admission.Objects) admission.Plugin {
 		if err != nil {
 			return admission.Forbidden(req, err)
 		}
-		classes = slices.DeleteFunc(classes, func(c *networkingv1.IngressClass) bool {
-			return c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] != "true"
+		name, ok := admission.NewestDefault(classes, func(c *networkingv1.IngressClass) bool {
+			return c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true"
 		})
-		if len(classes) == 0 {
-			return nil
+		if ok {
+			ingress.Spec.IngressClassName = &name
 		}
-		name := slices.MinFunc(classes, func(a, b *networkingv1.IngressClass) int {
-			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-		}).Name
-		ingress.Spec.IngressClassName = &name
 		return nil
 	}}
 }

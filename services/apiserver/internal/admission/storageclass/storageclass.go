@@ -2,10 +2,8 @@
 package storageclass
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -45,16 +43,12 @@ func defaultStorageClass(objects admission.Objects) func(context.Context, *admis
 		if err != nil {
 			return admission.Forbidden(req, err)
 		}
-		classes = slices.DeleteFunc(classes, func(c *storagev1.StorageClass) bool {
-			return c.Annotations[defaultClass] != "true" && c.Annotations[defaultClassBeta] != "true"
+		name, ok := admission.NewestDefault(classes, func(c *storagev1.StorageClass) bool {
+			return c.Annotations[defaultClass] == "true" || c.Annotations[defaultClassBeta] == "true"
 		})
-		if len(classes) == 0 {
-			return nil
+		if ok {
+			claim.Spec.StorageClassName = &name
 		}
-		name := slices.MinFunc(classes, func(a, b *storagev1.StorageClass) int {
-			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-		}).Name
-		claim.Spec.StorageClassName = &name
 		return nil
 	}
 }

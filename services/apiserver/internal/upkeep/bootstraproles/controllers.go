@@ -14,7 +14,7 @@ func controller(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 // forControllers returns the controllers' roles, including those of controllers that Garboard lacks
 // (so far), so that other implementations can run beside ours.
 func forControllers() []*rbacv1.ClusterRole {
-	return slices.Concat(forWorkloads(), forServices(), forVolumes(), forUpkeep())
+	return slices.Concat(forWorkloads(), forServices(), forVolumes(), forCredentials(), forUpkeep())
 }
 
 // forWorkloads returns the roles of the controllers that create pods.
@@ -223,8 +223,8 @@ func forVolumes() []*rbacv1.ClusterRole {
 	}
 }
 
-// forUpkeep returns the roles of the controllers that keep the plane itself in order.
-func forUpkeep() []*rbacv1.ClusterRole {
+// forCredentials returns the roles of the controllers of certificates and tokens.
+func forCredentials() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		controller("certificate-controller",
 			can(read+" delete", "certificates.k8s.io", "certificatesigningrequests"),
@@ -234,6 +234,30 @@ func forUpkeep() []*rbacv1.ClusterRole {
 			can("create", "authorization.k8s.io", "subjectaccessreviews"),
 			recordEvents(),
 		),
+		controller("kube-apiserver-serving-clustertrustbundle-publisher",
+			canOn("attest", "certificates.k8s.io", "signers", signServing),
+			can("create update delete list watch", "certificates.k8s.io", "clustertrustbundles"),
+			recordEvents(),
+		),
+		controller("legacy-service-account-token-cleaner",
+			canOn("get", "core", "configmaps", "kube-apiserver-legacy-service-account-token-tracking"),
+			can("patch delete", "core", "secrets"),
+		),
+		controller("podcertificaterequestcleaner", can(read+" delete", "certificates.k8s.io", "podcertificaterequests")),
+		controller("root-ca-cert-publisher",
+			can("create update", "core", "configmaps"),
+			recordEvents(),
+		),
+		controller("service-account-controller",
+			can("create", "core", "serviceaccounts"),
+			recordEvents(),
+		),
+	}
+}
+
+// forUpkeep returns the roles of the controllers that keep the plane itself in order.
+func forUpkeep() []*rbacv1.ClusterRole {
+	return []*rbacv1.ClusterRole{
 		// The controller that aggregates roles must be able to write any rule.
 		controller("clusterrole-aggregation-controller", can("escalate "+read+" update patch", rbacv1.GroupName, "clusterroles")),
 		controller("device-taint-eviction-controller",
@@ -242,15 +266,13 @@ func forUpkeep() []*rbacv1.ClusterRole {
 			can(read, "resource.k8s.io", "resourceclaims"),
 			can(read, "resource.k8s.io", "resourceslices"),
 			can(read, "resource.k8s.io", "deviceclasses"),
+			can(read, "resource.k8s.io", "devicetaintrules"),
+			can("patch update", "resource.k8s.io", "devicetaintrules/status"),
 			recordEvents(),
 		),
 		controller("generic-garbage-collector",
 			can(read+" patch update delete", "*", "*"),
 			recordEvents(),
-		),
-		controller("legacy-service-account-token-cleaner",
-			canOn("get", "core", "configmaps", "kube-apiserver-legacy-service-account-token-tracking"),
-			can("patch delete", "core", "secrets"),
 		),
 		controller("namespace-controller",
 			can(read+" delete", "core", "namespaces"),
@@ -275,13 +297,11 @@ func forUpkeep() []*rbacv1.ClusterRole {
 			can("update", "core", "resourcequotas/status"),
 			recordEvents(),
 		),
-		controller("root-ca-cert-publisher",
-			can("create update", "core", "configmaps"),
-			recordEvents(),
-		),
-		controller("service-account-controller",
-			can("create", "core", "serviceaccounts"),
-			recordEvents(),
+		controller("storage-version-migrator-controller",
+			can("list patch", "*", "*"),
+			can("get", "apiextensions.k8s.io", "customresourcedefinitions"),
+			can("patch", "apiextensions.k8s.io", "customresourcedefinitions/status"),
+			can("update", "storagemigration.k8s.io", "storageversionmigrations/status"),
 		),
 		controller("ttl-controller",
 			can("list watch update patch", "core", "nodes"),

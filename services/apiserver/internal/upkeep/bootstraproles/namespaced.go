@@ -8,6 +8,12 @@ const (
 	public = "kube-public"
 )
 
+// Roles of controllers that work in one namespace.
+const (
+	signerRole  = controllerPrefix + "bootstrap-signer"
+	cleanerRole = controllerPrefix + "token-cleaner"
+)
+
 func role(namespace, name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
 	return &rbacv1.Role{ObjectMeta: meta(namespace, name), Rules: rules}
 }
@@ -26,8 +32,6 @@ func namespaced() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 		readConfig  = "extension-apiserver-authentication-reader"
 		lockManager = "system::leader-locking-kube-controller-manager"
 		lockSched   = "system::leader-locking-kube-scheduler"
-		signer      = controllerPrefix + "bootstrap-signer"
-		cleaner     = controllerPrefix + "token-cleaner"
 		cloud       = controllerPrefix + "cloud-provider"
 	)
 	lock := []rbacv1.PolicyRule{
@@ -38,10 +42,10 @@ func namespaced() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 		role(system, readConfig, canOn(read, "core", "configmaps", "extension-apiserver-authentication")),
 		role(system, lockManager, lock...),
 		role(system, lockSched, lock...),
-		role(system, signer, can(read, "core", "secrets")),
+		role(system, signerRole, can(read, "core", "secrets")),
 		role(system, cloud, can(read+" create", "core", "configmaps")),
-		role(system, cleaner, can(read+" delete", "core", "secrets"), recordEvents()),
-		role(public, signer,
+		role(system, cleanerRole, can(read+" delete", "core", "secrets"), recordEvents()),
+		role(public, signerRole,
 			can(read, "core", "configmaps"),
 			canOn("update", "core", "configmaps", "cluster-info"),
 			recordEvents()),
@@ -51,9 +55,9 @@ func namespaced() ([]*rbacv1.Role, []*rbacv1.RoleBinding) {
 		bindIn(system, "system::"+readConfig, readConfig, manager, user(scheduler)),
 		bindIn(system, lockManager, lockManager, manager, account("kube-controller-manager"), account("leader-election-controller")),
 		bindIn(system, lockSched, lockSched, user(scheduler), account("kube-scheduler")),
-		bindIn(system, signer, signer, account("bootstrap-signer"), manager),
+		bindIn(system, signerRole, signerRole, account("bootstrap-signer"), manager),
 		bindIn(system, cloud, cloud, account("cloud-provider")),
-		bindIn(system, cleaner, cleaner, account("token-cleaner"), manager),
-		bindIn(public, signer, signer, account("bootstrap-signer"), manager),
+		bindIn(system, cleanerRole, cleanerRole, account("token-cleaner"), manager),
+		bindIn(public, signerRole, signerRole, account("bootstrap-signer"), manager),
 	}
 }

@@ -8,6 +8,7 @@ const (
 	signKubeletClient = "kubernetes.io/kube-apiserver-client-kubelet"
 	signKubelet       = "kubernetes.io/kubelet-serving"
 	signLegacy        = "kubernetes.io/legacy-unknown"
+	signServing       = "kubernetes.io/kube-apiserver-serving"
 )
 
 // NodeRules returns what the node authorizer allows every node to do with resources that don't
@@ -20,7 +21,7 @@ func NodeRules() []rbacv1.PolicyRule {
 		can("create get list watch", "core", "nodes"),
 		can("update patch", "core", "nodes/status"),
 		can("update patch", "core", "nodes"),
-		can("create update patch", "core", "events"),
+		recordEvents(),
 		can(read, "core", "pods"),
 		can("create delete", "core", "pods"),
 		can("update patch", "core", "pods/status"),
@@ -91,6 +92,7 @@ func forParts() []*rbacv1.ClusterRole {
 		),
 		clusterRole("system:kube-controller-manager", forControllerManager()...),
 		clusterRole("system:kube-scheduler", forScheduler()...),
+		clusterRole("system:cluster-trust-bundle-discovery", can(read, "certificates.k8s.io", "clustertrustbundles")),
 		clusterRole("system:certificates.k8s.io:certificatesigningrequests:nodeclient",
 			can("create", "certificates.k8s.io", "certificatesigningrequests/nodeclient")),
 		clusterRole("system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
@@ -145,7 +147,10 @@ func forScheduler() []rbacv1.PolicyRule {
 		can(read, "resource.k8s.io", "deviceclasses"),
 		can(read+" patch update", "resource.k8s.io", "resourceclaims"),
 		can(read+" patch update", "resource.k8s.io", "resourceclaims/status"),
-		can(read+" patch update", "core", "pods/finalizers"),
+		can("create delete", "resource.k8s.io", "resourceclaims"),
+		can("patch update", "resource.k8s.io", "resourceclaims/binding"),
+		can("update", "core", "pods/finalizers"),
 		can(read, "resource.k8s.io", "resourceslices"),
+		can(read, "resource.k8s.io", "devicetaintrules"),
 	}
 }

@@ -48,6 +48,16 @@ func Default() Policy {
 	return p
 }
 
+// SharedByControllers returns the bindings, as namespace/name, to which the user of our controllers is
+// added. They have no other difference from Kubernetes' bindings.
+func SharedByControllers() []string {
+	names := []string{system + "/" + signerRole, system + "/" + cleanerRole, public + "/" + signerRole}
+	for _, role := range forControllers() {
+		names = append(names, "/"+role.Name)
+	}
+	return names
+}
+
 // can returns a rule. verbs and groups are separated by spaces; "core" is the group without a name.
 func can(verbs, groups string, resources ...string) rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: strings.Fields(verbs), APIGroups: strings.Fields(groups), Resources: slices.Clone(resources)}
@@ -152,6 +162,7 @@ func bindings() []*rbacv1.ClusterRoleBinding {
 		bind("system:kube-scheduler", user(scheduler)),
 		bind("system:volume-scheduler", user(scheduler)),
 		bind("system:service-account-issuer-discovery", group(authn.GroupServiceAccounts)),
+		bind("system:cluster-trust-bundle-discovery", group(authn.GroupServiceAccounts)),
 		bind("system:node"),
 	}
 }

@@ -40,9 +40,11 @@ func TestNames(t *testing.T) {
 		system:controller:endpointslicemirroring-controller system:controller:ephemeral-volume-controller
 		system:controller:expand-controller system:controller:generic-garbage-collector
 		system:controller:horizontal-pod-autoscaler system:controller:job-controller
+		system:controller:kube-apiserver-serving-clustertrustbundle-publisher
 		system:controller:legacy-service-account-token-cleaner system:controller:namespace-controller
 		system:controller:node-controller system:controller:persistent-volume-binder
-		system:controller:pod-garbage-collector system:controller:pv-protection-controller
+		system:controller:pod-garbage-collector system:controller:podcertificaterequestcleaner
+		system:controller:storage-version-migrator-controller system:controller:pv-protection-controller
 		system:controller:pvc-protection-controller system:controller:replicaset-controller
 		system:controller:replication-controller system:controller:resource-claim-controller
 		system:controller:resourcequota-controller system:controller:root-ca-cert-publisher
@@ -52,7 +54,7 @@ func TestNames(t *testing.T) {
 		system:controller:ttl-after-finished-controller system:controller:ttl-controller
 		system:controller:validatingadmissionpolicy-status-controller
 		system:controller:volumeattributesclass-protection-controller
-		system:discovery system:heapster system:kube-aggregator system:kube-controller-manager system:kube-dns
+		system:cluster-trust-bundle-discovery system:discovery system:heapster system:kube-aggregator system:kube-controller-manager system:kube-dns
 		system:kube-scheduler system:kubelet-api-admin system:monitoring system:node system:node-bootstrapper
 		system:node-problem-detector system:node-proxier system:persistent-volume-provisioner system:public-info-viewer
 		system:service-account-issuer-discovery system:volume-scheduler view`)
@@ -109,6 +111,42 @@ func TestValid(t *testing.T) {
 		if errs := kindsrbac.ValidateRoleBinding(binding); len(errs) > 0 || !known[binding.Namespace+"/"+binding.RoleRef.Name] {
 			t.Errorf("%s: %v", binding.Name, errs)
 		}
+	}
+}
+
+// TestSharedByControllers: the user of our controllers, and no one else, is added to bindings. It is bound
+// to roles of controllers and to what Kubernetes binds it to, and each other subject is Kubernetes' own.
+func TestSharedByControllers(t *testing.T) {
+	const manager = "system:kube-controller-manager"
+	own := []string{
+		"/" + manager, "kube-system/system::extension-apiserver-authentication-reader",
+		"kube-system/system::leader-locking-kube-controller-manager",
+	}
+	policy, seen := bootstraproles.Default(), 0
+	check := func(name string, subjects []rbacv1.Subject) {
+		_, base, _ := strings.Cut(name, "/")
+		bound := slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Name == manager })
+		shared := slices.Contains(bootstraproles.SharedByControllers(), name)
+		if bound != (shared || slices.Contains(own, name)) {
+			t.Errorf("%s: the user is bound: %t", name, bound)
+		}
+		if !shared {
+			return
+		}
+		seen++
+		account, ok := strings.CutPrefix(base, "system:controller:")
+		if !ok || len(subjects) != 2 || !slices.Contains(subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: account}) {
+			t.Errorf("%s binds %v, not the controller's service account and our user", name, subjects)
+		}
+	}
+	for _, binding := range policy.ClusterRoleBindings {
+		check("/"+binding.Name, binding.Subjects)
+	}
+	for _, binding := range policy.RoleBindings {
+		check(binding.Namespace+"/"+binding.Name, binding.Subjects)
+	}
+	if want := len(bootstraproles.SharedByControllers()); seen != want {
+		t.Errorf("found %d shared bindings of %d", seen, want)
 	}
 }
 
@@ -178,15 +216,18 @@ func TestWhoMay(t *testing.T) {
 		somebody                        maynot create authorization.k8s.io/subjectaccessreviews authentication.k8s.io/tokenreviews
 		somebody                        maynot list pods
 		system:serviceaccount:x:y       may    get /openid/v1/jwks /.well-known/openid-configuration
+		system:serviceaccount:x:y       may    list certificates.k8s.io/clustertrustbundles
 		system:serviceaccount:x:y       maynot get ns:pods
-		monitor                         may    get /metrics /livez/etcd
+		somebody                        maynot list certificates.k8s.io/clustertrustbundles
+		monitor                         may    get /metrics /livez/etcd /flagz /statusz
+		monitor                         maynot list nodes
 		master                          may    escalate rbac.authorization.k8s.io/clusterroles
 		master                          may    delete /anything
-		view                            may    list ns:pods ns:configmaps ns:apps/deployments ns:events ns:pods/log ns:policy/poddisruptionbudgets ns:resourcequotas
+		view                            may    list ns:events.k8s.io/events ns:pods ns:configmaps ns:apps/deployments ns:events ns:pods/log ns:policy/poddisruptionbudgets ns:resourcequotas
 		view                            maynot list ns:secrets ns:rbac.authorization.k8s.io/roles
 		view                            maynot create ns:pods ns:pods/exec ns:serviceaccounts/token
 		view                            maynot list pods other:pods
-		edit                            may    create ns:pods ns:secrets ns:serviceaccounts/token ns:pods/eviction ns:apps/deployments ns:pods/exec
+		edit                            may    create ns:events ns:events.k8s.io/events ns:pods ns:secrets ns:serviceaccounts/token ns:pods/eviction ns:apps/deployments ns:pods/exec
 		edit                            may    get ns:secrets ns:pods ns:coordination.k8s.io/leases
 		edit                            may    impersonate ns:serviceaccounts
 		edit                            maynot create ns:rbac.authorization.k8s.io/rolebindings ns:resourcequotas ns:limitranges ns:endpoints

@@ -12,7 +12,10 @@ func forUsers() []*rbacv1.ClusterRole {
 		clusterRole("system:discovery", canReach(
 			"/livez", "/readyz", "/healthz", "/version", "/version/", "/openapi", "/openapi/*", "/api", "/api/*", "/apis", "/apis/*")),
 		clusterRole("system:monitoring", canReach(
-			"/metrics", "/metrics/slis", "/livez", "/readyz", "/healthz", "/livez/*", "/readyz/*", "/healthz/*")),
+			"/metrics", "/metrics/slis", "/livez", "/readyz", "/healthz", "/livez/*", "/readyz/*", "/healthz/*",
+			"/flagz", "/statusz"),
+			can("get", "core", "nodes/metrics"),
+		),
 		clusterRole("system:public-info-viewer", canReach("/livez", "/readyz", "/healthz", "/version", "/version/")),
 		clusterRole("system:basic-user",
 			can("create", "authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
@@ -41,8 +44,9 @@ func toEdit() []rbacv1.PolicyRule {
 		can(write, "core", "pods", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward"),
 		can("create", "core", "pods/eviction"),
 		can(write, "core", "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts",
-			"services", "services/proxy", "persistentvolumeclaims", "configmaps", "secrets", "events"),
+			"services", "services/proxy", "persistentvolumeclaims", "configmaps", "secrets"),
 		can("create", "core", "serviceaccounts/token"),
+		can(write, "core events.k8s.io", "events"),
 		can(write, "apps", "statefulsets", "statefulsets/scale", "daemonsets", "deployments", "deployments/scale",
 			"deployments/rollback", "replicasets", "replicasets/scale"),
 		can(write, "autoscaling", "horizontalpodautoscalers"),
@@ -62,10 +66,11 @@ func toView() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		can(read, "core", "pods", "replicationcontrollers", "replicationcontrollers/scale", "serviceaccounts", "services",
 			"services/status", "endpoints", "persistentvolumeclaims", "persistentvolumeclaims/status", "configmaps"),
-		can(read, "core", "limitranges", "resourcequotas", "bindings", "events", "pods/status", "resourcequotas/status",
+		can(read, "core", "limitranges", "resourcequotas", "bindings", "pods/status", "resourcequotas/status",
 			"namespaces/status", "replicationcontrollers/status", "pods/log"),
 		// In a RoleBinding this is the namespace itself.
 		can(read, "core", "namespaces"),
+		can(read, "core events.k8s.io", "events"),
 		can(read, "discovery.k8s.io", "endpointslices"),
 		can(read, "apps", "controllerrevisions", "statefulsets", "statefulsets/status", "statefulsets/scale", "daemonsets",
 			"daemonsets/status", "deployments", "deployments/status", "deployments/scale", "replicasets", "replicasets/status",

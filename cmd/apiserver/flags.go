@@ -10,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/cmd/internal/flags/admission"
+	"github.com/garboard/garboard/cmd/internal/flags/enablement"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/apiserver"
 )
@@ -26,6 +27,8 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 		daemon.Group(set, group.name, func(set *pflag.FlagSet) { group.declare(set, cfg) })
 	}
 	admission.Flags(set, &cfg.Admission)
+	enablement.Flags(set, &cfg.Enablement)
+	absentFlags(set)
 }
 
 func servingFlags(set *pflag.FlagSet, cfg *apiserver.Config) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags/admission"
+	"github.com/garboard/garboard/cmd/internal/flags/enablement"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/nodeagent"
 	"github.com/garboard/garboard/services/standalone"
@@ -41,6 +42,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		daemon.Renamed(flags, "api-carrier", "api-transport")
 	})
 	admission.Flags(flags, &cfg.Admission)
+	enablement.Flags(flags, &cfg.Enablement)
 	daemon.Group(flags, "Node", func(flags *pflag.FlagSet) {
 		flags.IntVar(&cfg.Nodes, "nodes", 1, "number of node agents")
 		flags.StringVar(&cfg.Runtime, "runtime", standalone.Auto, "container runtime: containerd, simulated (nothing is started), or auto (containerd if its socket answers, else simulated)")

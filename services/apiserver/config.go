@@ -11,6 +11,7 @@ type (
 	Serving        = config.Serving
 	Limits         = config.Limits
 	Admission      = config.Admission
+	Enablement     = config.Enablement
 	Etcd           = config.Etcd
 	Bus            = config.Bus
 	Authentication = config.Authentication

@@ -36,6 +36,8 @@ type Config struct {
 	ServiceCIDR string
 	// Admission selects and configures the apiserver's admission plugins.
 	Admission apiserver.Admission
+	// Enablement turns the apiserver's features and API versions on or off.
+	Enablement apiserver.Enablement
 	// NATSListen is where NATS accepts TLS connections from other programs, host:port; nowhere if
 	// empty.
 	NATSListen string

@@ -35,6 +35,8 @@ type Config struct {
 	Catalog func(*kinds.Catalog)
 	// Admission selects and configures the admission plugins.
 	Admission Admission
+	// Enablement turns features and API versions on or off.
+	Enablement Enablement
 	// Etcd configures the storage of the objects.
 	Etcd Etcd
 	// Bus configures the connection to NATS, and what is published there.
@@ -89,7 +91,7 @@ func (c *Config) Complete() error {
 	c.Limits.complete()
 	_, badRanges := c.ServiceCIDRs()
 	if err := errors.Join(
-		c.Serving.complete(), c.Etcd.complete(), c.Bus.complete(), badRanges, c.Admission.complete(),
+		c.Serving.complete(), c.Etcd.complete(), c.Bus.complete(), badRanges, c.Admission.complete(), c.Enablement.complete(),
 		c.Authentication.complete(), c.Audit.complete(), c.Window.complete(),
 	); err != nil {
 		return fmt.Errorf("configuring the apiserver: %w", err)

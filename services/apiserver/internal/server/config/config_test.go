@@ -54,6 +54,8 @@ func TestFaults(t *testing.T) {
 		"must be of different IP families":                         func(c *Config) { c.ServiceCIDR = "10.0.0.0/16,10.1.0.0/16" },
 		"must be at most one of each IP family":                    func(c *Config) { c.ServiceCIDR = "10.0.0.0/16,fd00::/112,10.1.0.0/16" },
 		`"Nonsense"`:                                               func(c *Config) { c.Admission.Enable = []string{"Nonsense"} },
+		"checking --feature-gates: unrecognized feature gate: X":   func(c *Config) { c.Enablement.FeatureGates = map[string][]string{"": {"X=true"}} },
+		"checking --runtime-config: runtime-config enables api/be": func(c *Config) { c.Enablement.RuntimeConfig = map[string]string{"api/beta": "true"} },
 		"invalid audit log mode sometimes":                         func(c *Config) { c.Audit.Mode = "sometimes" },
 		"an issuer of service account tokens is empty":             func(c *Config) { c.Authentication.Issuers = []string{""} },
 		`"a" is set twice`:                                         func(c *Config) { c.Authentication.Issuers = []string{"a", "a"} },

@@ -59,6 +59,7 @@ func TestClientGo(t *testing.T) {
 				t.Errorf("groups and versions (-want +got):\n%s", diff)
 			}
 			found := map[schema.GroupVersionResource]bool{}
+			hashes := map[string]string{}
 			for _, list := range lists {
 				gv, err := schema.ParseGroupVersion(list.GroupVersion)
 				if err != nil {
@@ -66,6 +67,7 @@ func TestClientGo(t *testing.T) {
 				}
 				for _, resource := range list.APIResources {
 					found[gv.WithResource(resource.Name)] = true
+					hashes[list.GroupVersion+" "+resource.Name] = resource.StorageVersionHash
 					if resource.Name == "pods" && (!resource.Namespaced || resource.Kind != "Pod" || !slices.Contains(resource.Verbs, "watch") || !slices.Equal(resource.ShortNames, []string{"po"})) {
 						t.Errorf("pods are described as %+v", resource)
 					}
@@ -81,6 +83,15 @@ func TestClientGo(t *testing.T) {
 					if resource.Name == "deployments/scale" && (resource.Kind != "Scale" || resource.Group != "autoscaling") {
 						t.Errorf("deployments/scale is described as %+v", resource)
 					}
+				}
+			}
+			for resource, want := range map[string]string{
+				"v1 pods": "xPOwRZ+Yhw8=", "autoscaling/v1 horizontalpodautoscalers": "qwQve8ut294=", "autoscaling/v2 horizontalpodautoscalers": "qwQve8ut294=",
+				"v1 pods/status": "", "authentication.k8s.io/v1 tokenreviews": "",
+			} {
+				// The aggregated form has no such field.
+				if got := hashes[resource]; legacy && got != want {
+					t.Errorf("%s has the hash %q of its stored version, want %q", resource, got, want)
 				}
 			}
 			for _, kind := range table.Kinds() {

@@ -1,6 +1,9 @@
 package discovery
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +20,7 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 	for _, kind := range kinds {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
-			Verbs: kind.Verbs(), ShortNames: kind.ShortNames, Categories: kind.Categories,
+			Verbs: kind.Verbs(), ShortNames: kind.ShortNames, Categories: kind.Categories, StorageVersionHash: storageHash(kind),
 		})
 		for _, s := range kind.Subresources {
 			resource := metav1.APIResource{
@@ -30,6 +33,16 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 		}
 	}
 	return list
+}
+
+// storageHash returns Kubernetes' hash of the version in which a kind is stored; empty if it is not stored.
+// Clients that migrate stored objects compare it with the one that they saw before.
+func storageHash(kind *scheme.Kind) string {
+	if kind.Virtual {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(kind.Storage.Group + "/" + kind.Storage.Version + "/" + kind.Storage.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
 // discoveries builds the aggregated form.

@@ -75,6 +75,10 @@ func TestV3(t *testing.T) {
 	if schema == nil || schema.Properties["spec"].Description == "" {
 		t.Errorf("the schema of Deployment is %v", schema)
 	}
+	strategy := document.Components.Schemas["io.k8s.api.apps.v1.DeploymentStrategy"]
+	if strategy == nil || !slices.Equal(strategy.Properties["type"].Enum, []any{"Recreate", "RollingUpdate"}) {
+		t.Errorf("the types of a deployment's strategy are not listed: %v", strategy)
+	}
 	if res := get(t, h, "/openapi/v3/apis/none/v1", "application/json"); res.Code != http.StatusNotFound {
 		t.Errorf("a group that is not served: got %d, want 404", res.Code)
 	}

@@ -16,6 +16,9 @@ func TestBind(t *testing.T) {
 	w := registrytest.New(t)
 	pods := registrytest.Of[*corev1.Pod](w)
 	pod := registrytest.Create(w, "default", registrytest.Pod("web"))
+	if nominated := registrytest.SetStatus(w, "web", func(p *corev1.Pod) { p.Status.NominatedNodeName = "n2" }); nominated.Status.NominatedNodeName != "n2" {
+		t.Fatalf("the pod is %+v", nominated)
+	}
 	sent := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: pod.UID, Annotations: map[string]string{"a": "b"}},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: "n1"},
@@ -28,7 +31,7 @@ func TestBind(t *testing.T) {
 	if bound.GetResourceVersion() != got.ResourceVersion || got.ResourceVersion == pod.ResourceVersion {
 		t.Errorf("the binding gave version %s, the pod has %s", bound.GetResourceVersion(), got.ResourceVersion)
 	}
-	if got.Spec.NodeName != "n1" || got.Annotations["a"] != "b" || len(got.Status.Conditions) != 1 ||
+	if got.Spec.NodeName != "n1" || got.Status.NominatedNodeName != "" || got.Annotations["a"] != "b" || len(got.Status.Conditions) != 1 ||
 		got.Status.Conditions[0].Type != corev1.PodScheduled || got.Status.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("the bound pod is %+v", got)
 	}

@@ -70,6 +70,10 @@ func (i Issuer) Serve(c *rest.Call) error {
 	if err != nil {
 		return err
 	}
+	if req.UID != "" && req.UID != account.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, at.Name,
+			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.GetUID()))
+	}
 	if err := c.Resource().Admit(c.Context(), at.Namespace, at.Name, at.Subresource, req, registry.IsDryRun(opts.DryRun)); err != nil {
 		return err
 	}

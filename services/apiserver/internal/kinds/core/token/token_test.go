@@ -29,6 +29,8 @@ func TestTokens(t *testing.T) {
 		{Send: path, Body: `{"metadata":{"name":"robot"}}`, Want: `422 TokenRequest.authentication.k8s.io "default" is invalid: metadata.name: Invalid value: "robot": ` +
 			`must match the service account name if specified`},
 		{Send: path, Body: `{"metadata":{"namespace":"other"}}`, Want: "400 the namespace of the provided object does not match the namespace sent on the request"},
+		{Send: path, Body: `{"metadata":{"uid":"other"}}`, Want: `409 Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "default": ` +
+			`the UID in the token request (other) does not match ...`},
 		{Send: "POST " + resttest.Default + "serviceaccounts/none/token", Body: `{}`, Want: `404 serviceaccounts "none" not found`},
 		{Send: path, Body: `{"spec":{"boundObjectRef":{"kind":"ConfigMap","apiVersion":"v1","name":"c"}}}`, Want: "400 cannot bind token to object of type /v1, Kind=ConfigMap"},
 		{Send: path, Body: `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"none"}}}`, Want: `404 pods "none" not found`},

@@ -9,6 +9,8 @@ package admission
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -38,7 +40,11 @@ type Request struct {
 	Object, Old scheme.Object
 	// DryRun reports that nothing will be written, so that a plugin must leave no trace.
 	DryRun bool
+	// Options are the options that the client gave, such as *metav1.CreateOptions with its kind set;
+	// nil if it gave none.
+	Options runtime.Object
 
+	reinvocation reinvocation
 	// undo reverts what plugins have done outside the object.
 	undo []func(ctx context.Context)
 }

@@ -10,9 +10,17 @@ type Chain struct {
 // NewChain returns a chain of plugins, which run in the given order.
 func NewChain(plugins ...Plugin) *Chain { return &Chain{plugins: plugins} }
 
-// Mutate runs the plugins that may change req's object, before validation. It stops at the first
-// refusal and returns it, an apierror.
+// Mutate runs the plugins that may change req's object, before validation, and all of them once more if
+// one asks for it. It stops at the first refusal and returns it, an apierror.
 func (c *Chain) Mutate(ctx context.Context, req *Request) error {
+	if err := c.mutate(ctx, req); err != nil || !req.reinvocation.wanted {
+		return err
+	}
+	req.reinvocation.second = true
+	return c.mutate(ctx, req)
+}
+
+func (c *Chain) mutate(ctx context.Context, req *Request) error {
 	for _, p := range c.plugins {
 		if p.Mutate == nil {
 			continue

@@ -3,6 +3,7 @@ package admission_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,5 +38,39 @@ func TestWhenPluginsRun(t *testing.T) {
 	want := "a mutates, c mutates, a validates, b validates, undo a mutates, undo c mutates, undo a validates, undo b validates"
 	if got := strings.Join(ran, ", "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestReinvocation checks that all plugins mutate once more, and only once more, if one asks for it.
+func TestReinvocation(t *testing.T) {
+	var ran []string
+	mutate := func(name string, again bool) func(context.Context, *admission.Request) error {
+		return func(_ context.Context, req *admission.Request) error {
+			before, _ := req.Kept(name).(string)
+			ran = append(ran, fmt.Sprintf("%s %v%s", name, req.Reinvoked(), before))
+			req.Keep(name, " as before")
+			if again {
+				req.Reinvoke()
+			}
+			return nil
+		}
+	}
+	w := admissiontest.New()
+	for _, again := range []bool{false, true} {
+		ran = nil
+		chain := admission.NewChain(
+			admission.Plugin{Name: "a", Mutate: mutate("a", false)},
+			admission.Plugin{Name: "b", Mutate: mutate("b", again)},
+		)
+		if _, err := w.AdmitBy(t, &admission.Request{Object: admissiontest.Pod()}, chain); err != nil {
+			t.Error(err)
+		}
+		want := "a false, b false"
+		if again {
+			want += ", a true as before, b true as before"
+		}
+		if got := strings.Join(ran, ", "); got != want {
+			t.Errorf("again %v: got  %s\nwant %s", again, got, want)
+		}
 	}
 }

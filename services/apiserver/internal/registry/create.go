@@ -56,7 +56,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	r.own(how, "", nil, obj, opts.FieldManager)
 	req := &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: obj.GetName(), Object: obj,
-		DryRun: IsDryRun(opts.DryRun),
+		DryRun: IsDryRun(opts.DryRun), Options: createOptions(opts),
 	}
 	if err := r.mutate(ctx, req); err != nil {
 		return nil, err

@@ -28,7 +28,9 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 		obj, err := r.deleteUnreadable(ctx, namespace, name, opts)
 		return obj, err == nil, err
 	}
-	req := &admission.Request{Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun)}
+	req := &admission.Request{
+		Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun), Options: deleteOptions(opts),
+	}
 	if err := r.admission.Mutate(ctx, req); err != nil {
 		return nil, false, err
 	}

@@ -139,6 +139,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	req := &admission.Request{
 		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
 		Subresource: cmp.Or(u.opts.AdmittedAs, u.opts.Subresource), Object: obj, Old: old, DryRun: u.opts.DryRun,
+		Options: u.opts.given(),
 	}
 	u.admitted = req
 	if err := r.mutate(ctx, req); err != nil {

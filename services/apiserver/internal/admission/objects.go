@@ -21,11 +21,23 @@ type Lookup interface {
 	// caught up.
 	List(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error)
 	LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error)
+	// ListSince is List over all namespaces for a plugin that keeps a result computed from the objects
+	// at version have. While they are the same, changed is false and nothing is read.
+	ListSince(ctx context.Context, kind *scheme.Kind, have Version) (objs []scheme.Object, now Version, changed bool, err error)
 	// Update replaces an object by what change returns, in one transaction guarded by its revision.
 	// change is called again if another writer was faster.
 	Update(ctx context.Context, kind *scheme.Kind, namespace, name string, change func(current scheme.Object) (scheme.Object, error)) (scheme.Object, error)
 	// Create writes a new object with the rights of the apiserver, after admission and validation.
 	Create(ctx context.Context, obj scheme.Object) error
+}
+
+// Version identifies a state of all objects of a kind: as long as it is the same, so are they. The zero
+// Version means that nothing is known.
+type Version struct {
+	// Start counts how often the watch cache was read anew, from 1.
+	Start int64
+	// Head is the last revision at which an object may have changed.
+	Head int64
 }
 
 // Objects are the other objects that plugins read by their Go types. Both fields are required.
@@ -55,6 +67,13 @@ func List[T scheme.Object](ctx context.Context, objects Objects, namespace strin
 // etcd.
 func LiveList[T scheme.Object](ctx context.Context, objects Objects, namespace string) ([]T, error) {
 	return all[T](objects.Lookup.LiveList(ctx, scheme.For[T](objects.Table), namespace))
+}
+
+// ListSince returns the objects of type T in all namespaces, unless they are those of version have.
+func ListSince[T scheme.Object](ctx context.Context, objects Objects, have Version) (objs []T, now Version, changed bool, err error) {
+	found, now, changed, err := objects.Lookup.ListSince(ctx, scheme.For[T](objects.Table), have)
+	objs, err = all[T](found, err)
+	return objs, now, changed, err
 }
 
 func all[T scheme.Object](objs []scheme.Object, err error) ([]T, error) {

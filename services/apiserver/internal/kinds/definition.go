@@ -66,6 +66,9 @@ type Definition struct {
 	AllowCreateOnUpdate bool
 	// ConditionalUpdate requires a resourceVersion in every PUT.
 	ConditionalUpdate bool
+	// Obeyed objects decide over other writes. A write of one returns only when the watch cache of the
+	// apiserver that made it has it, or after a second: from then on, the apiserver acts on it.
+	Obeyed bool
 	// Grace returns for how many seconds an object that is being deleted stays; nil if it goes at
 	// once. A nil function means that the kind has no graceful deletion.
 	Grace func(obj scheme.Object, opts *metav1.DeleteOptions) *int64

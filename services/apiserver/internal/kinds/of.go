@@ -30,6 +30,7 @@ type Of[T scheme.Object] struct {
 	Fields              func(T) fields.Set
 	AllowCreateOnUpdate bool
 	ConditionalUpdate   bool
+	Obeyed              bool
 	ReturnDeleted       bool
 	Grace               func(T, *metav1.DeleteOptions) *int64
 	Held                func(T) bool
@@ -48,6 +49,7 @@ func (o Of[T]) Definition() *Definition {
 		ReplacedWarnings: returning(o.ReplacedWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
 		Update: o.Update.untyped(), Subresources: map[string]Change{},
 		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
+		Obeyed:        o.Obeyed,
 		ReturnDeleted: o.ReturnDeleted, Replicas: o.Replicas,
 	}
 	if s.Update.Warnings == nil && s.Warnings != nil {

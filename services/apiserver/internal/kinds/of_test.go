@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 		Fields:           func(c *corev1.ConfigMap) fields.Set { return fields.Set{"f": c.Name} },
 		Grace:            func(c *corev1.ConfigMap, opts *metav1.DeleteOptions) *int64 { return opts.GracePeriodSeconds },
 		Held:             func(c *corev1.ConfigMap) bool { return c.Name == "a" },
-		FieldLabels:      []string{"f"}, AllowCreateOnUpdate: true, ConditionalUpdate: true, ReturnDeleted: true,
+		FieldLabels:      []string{"f"}, AllowCreateOnUpdate: true, ConditionalUpdate: true, Obeyed: true, ReturnDeleted: true,
 	}.Definition()
 	a, b := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 	d.Default(a)
@@ -66,7 +66,7 @@ func TestOf(t *testing.T) {
 	if d.Fields(a)["f"] != "a" || !d.Held(a) || d.Held(b) {
 		t.Errorf("got fields %v, held %t and %t", d.Fields(a), d.Held(a), d.Held(b))
 	}
-	if d.Level != kinds.Generic || !d.AllowCreateOnUpdate || !d.ConditionalUpdate || !d.ReturnDeleted || d.FieldLabels[0] != "f" {
+	if d.Level != kinds.Generic || !d.AllowCreateOnUpdate || !d.ConditionalUpdate || !d.Obeyed || !d.ReturnDeleted || d.FieldLabels[0] != "f" {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -78,7 +78,7 @@ func TestOfNothing(t *testing.T) {
 		d.Update.Validate != nil || d.Warnings != nil || d.CreationWarnings != nil || d.Fields != nil || d.Grace != nil || d.Held != nil || d.Terminating != nil {
 		t.Errorf("got %+v", d)
 	}
-	if d.Level != kinds.Full || d.AllowCreateOnUpdate || d.ConditionalUpdate || d.ReturnDeleted {
+	if d.Level != kinds.Full || d.AllowCreateOnUpdate || d.ConditionalUpdate || d.Obeyed || d.ReturnDeleted {
 		t.Errorf("got %+v", d)
 	}
 }

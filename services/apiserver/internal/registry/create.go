@@ -159,6 +159,7 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 		}
 		return nil, r.explainExisting(ctx, namespace, obj.GetName(), r.rename(err))
 	}
+	r.awaitObeyed(ctx, created)
 	return created, nil
 }
 

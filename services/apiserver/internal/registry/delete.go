@@ -113,6 +113,7 @@ func (r *Resource) remove(ctx context.Context, namespace, name string, seen sche
 		return nil, err
 	}
 	r.release(ctx, gone, nil)
+	r.awaitObeyed(ctx, gone)
 	r.deleteCompanions(ctx, gone)
 	return gone, nil
 }

@@ -7,8 +7,10 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/selection"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -32,6 +34,15 @@ func (l lookup) List(ctx context.Context, kind *scheme.Kind, namespace string) (
 		return objs, nil
 	}
 	return l.LiveList(ctx, kind, namespace)
+}
+
+func (l lookup) ListSince(ctx context.Context, kind *scheme.Kind, have admission.Version) ([]scheme.Object, admission.Version, bool, error) {
+	objs, now, changed := l.registry.config.Feeds.Of(kind).CachedSince(fabric.View{}, feed.Version(have))
+	if changed || have != (admission.Version{}) {
+		return objs, admission.Version(now), changed, nil
+	}
+	objs, err := l.LiveList(ctx, kind, "") // The feed has not been read yet.
+	return objs, admission.Version{}, true, err
 }
 
 func (l lookup) LiveList(ctx context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {

@@ -109,6 +109,7 @@ func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 		return nil, err
 	}
 	r.release(ctx, u.old, updated)
+	r.awaitObeyed(ctx, updated)
 	return updated, nil
 }
 

@@ -66,6 +66,14 @@ func (w *World) put(obj scheme.Object) {
 	w.objects[w.key(obj)] = obj
 }
 
+// Remove removes an object from etcd and the cache.
+func (w *World) Remove(obj scheme.Object) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.revision++
+	delete(w.objects, w.key(obj))
+}
+
 // Stale puts obj into the cache in place of the object in etcd.
 func (w *World) Stale(obj scheme.Object) { w.uncached[w.key(obj)] = obj }
 
@@ -127,6 +135,18 @@ func (w *World) list(kind *scheme.Kind, namespace string, but map[string]bool) (
 // LiveList implements admission.Lookup.
 func (w *World) LiveList(_ context.Context, kind *scheme.Kind, namespace string) ([]scheme.Object, error) {
 	return w.list(kind, namespace, nil)
+}
+
+// ListSince implements admission.Lookup.
+func (w *World) ListSince(ctx context.Context, kind *scheme.Kind, have admission.Version) ([]scheme.Object, admission.Version, bool, error) {
+	w.mu.Lock()
+	now := admission.Version{Start: 1, Head: int64(w.revision)}
+	w.mu.Unlock()
+	if now == have {
+		return nil, have, false, nil
+	}
+	objs, err := w.List(ctx, kind, "")
+	return objs, now, true, err
 }
 
 // Update implements admission.Lookup.

@@ -28,6 +28,7 @@ func MutatingPolicy() *kinds.Definition {
 			Validate: validateMutatingPolicyUpdate,
 		},
 		ConditionalUpdate: true,
+		Obeyed:            true,
 	}.Definition()
 }
 

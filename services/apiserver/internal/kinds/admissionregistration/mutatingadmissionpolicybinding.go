@@ -27,6 +27,7 @@ func MutatingPolicyBinding() *kinds.Definition {
 			Validate: validateMutatingPolicyBindingUpdate,
 		},
 		ConditionalUpdate: true,
+		Obeyed:            true,
 	}.Definition()
 }
 

@@ -30,6 +30,7 @@ func ValidatingPolicy() *kinds.Definition {
 			Validate: validateValidatingPolicyStatus,
 		}},
 		ConditionalUpdate: true,
+		Obeyed:            true,
 	}.Definition()
 }
 

@@ -27,6 +27,7 @@ func ValidatingPolicyBinding() *kinds.Definition {
 			Validate: validateValidatingPolicyBindingUpdate,
 		},
 		ConditionalUpdate: true,
+		Obeyed:            true,
 	}.Definition()
 }
 

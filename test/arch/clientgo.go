@@ -28,6 +28,8 @@ var clientGoRooms = map[string][]string{
 	"libs/service":                       {"rest"},
 	"services/nodeagent":                 {"rest"},
 	"services/nodeagent/internal/join":   {"rest"},
+	// Webhooks are called by the client that Kubernetes calls them with, whose errors users see.
+	"services/apiserver/internal/http/webhook": {"rest"},
 	// Policies name their fields by JSON paths in the form of this package.
 	"services/apiserver/internal/kinds/admissionregistration": {"util/jsonpath"},
 	// Programs that act as users of the plane.

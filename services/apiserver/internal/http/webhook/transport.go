@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// maxHeaders is the size of the largest header of an answer that is read, in bytes.
+const maxHeaders = 64 << 10
+
+// Resolver finds where a Service is served.
+type Resolver interface {
+	// Resolve returns HOST:PORT of one ready endpoint of a Service's port. Its errors are API errors.
+	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
+}
+
+// resolving sends each request to an endpoint of a Service, so that a change of endpoints counts at
+// once. Connections are reused by endpoint.
+type resolving struct {
+	next     http.RoundTripper
+	resolver Resolver
+	service  Service
+}
+
+func (r resolving) RoundTrip(request *http.Request) (*http.Response, error) {
+	endpoint, err := r.resolver.Resolve(request.Context(), r.service.Namespace, r.service.Name, r.service.port())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The texts are Kubernetes'.
+	}
+	resolved := request.Clone(request.Context())
+	if resolved.Host == "" {
+		resolved.Host = request.URL.Host
+	}
+	resolved.URL.Host = endpoint
+	return r.next.RoundTrip(resolved) //nolint:wrapcheck // The texts are Kubernetes'.
+}
+
+// bounded fails the reading of an answer that is too large.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(request)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The texts are Kubernetes'.
+	}
+	response.Body = &limitedBody{ReadCloser: response.Body, left: maxAnswer}
+	return response, nil
+}
+
+// limitedBody returns an error after left bytes.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limitedBody) Read(into []byte) (int, error) {
+	if l.left < 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	// One byte more than allowed tells a full answer from one that is too large.
+	n, err := l.ReadCloser.Read(into[:min(len(into), l.left+1)])
+	l.left -= n
+	if l.left < 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return n, err //nolint:wrapcheck // io.EOF must stay itself.
+}

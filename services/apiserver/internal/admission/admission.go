@@ -33,10 +33,11 @@ type Request struct {
 	Kind            *scheme.Kind
 	Namespace, Name string
 	// Subresource is empty for the object itself. For a subresource, Object is what the client
-	// sent: a Binding for "binding", an Eviction for "eviction", the object for "status".
+	// sent: a Binding for "binding", an Eviction for "eviction", a Scale for "scale", the object for
+	// "status".
 	Subresource string
 	// Object is the new object, which a plugin may change when it mutates; nil on delete. Old is
-	// the present object, read-only; nil on create, and while a delete mutates.
+	// the present object, read-only; nil on create.
 	Object, Old scheme.Object
 	// DryRun reports that nothing will be written, so that a plugin must leave no trace.
 	DryRun bool

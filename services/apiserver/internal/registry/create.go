@@ -61,6 +61,9 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if err := r.mutate(ctx, req); err != nil {
 		return nil, err
 	}
+	if err := r.checkNamespace(namespace, obj); err != nil { // Plugins act for users, too.
+		return nil, err
+	}
 	prefix := ""
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		prefix = obj.GetGenerateName()

@@ -31,9 +31,6 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	req := &admission.Request{
 		Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun), Options: deleteOptions(opts),
 	}
-	if err := r.admission.Mutate(ctx, req); err != nil {
-		return nil, false, err
-	}
 	if IsDryRun(opts.DryRun) {
 		return r.dryDelete(ctx, req, opts)
 	}
@@ -97,8 +94,9 @@ func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, curr
 	if err != nil && !errors.Is(err, deletion.ErrNow) {
 		return nil
 	}
-	req.Old = r.present(current)
-	return r.admission.Validate(ctx, req)
+	seen := *req // Another attempt begins anew.
+	seen.Old = r.present(current)
+	return admit(ctx, r.admission, &seen)
 }
 
 // remove deletes an object from etcd if it is still as seen; errChanged if it is not.

@@ -122,14 +122,23 @@ type UpdateOptions struct {
 	record record
 	// applied reports whether the change is an Apply, which creates the object if there is none.
 	applied bool
-	// AdmittedAs is the subresource that admission plugins see instead of Subresource, for parts that
-	// are written as the object itself.
-	AdmittedAs string
+	// Admitted is how admission plugins see a part that is written as the object itself; nil if they see
+	// the object.
+	Admitted *Admitted
 	// OwnersGiven means that the change itself sets the owners of the fields.
 	OwnersGiven bool
 	// Created, if not nil, is set to whether the update created the object. An Apply does that, and
 	// a PUT of an unknown name for kinds that allow it.
 	Created *bool
+}
+
+// Admitted shows a part of an object to admission plugins as clients see it.
+type Admitted struct {
+	// Subresource is the name of the part, for example "scale".
+	Subresource string
+	// Show returns the part of obj. Take puts a part that plugins may have changed into obj.
+	Show func(obj scheme.Object) (scheme.Object, error)
+	Take func(obj, shown scheme.Object) error
 }
 
 // Table returns objs, which are of the kind or the one object of a subresource, as the Table that

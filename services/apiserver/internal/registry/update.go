@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,13 +136,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		r.strategy.Default(obj)
 	}
 	r.own(u.opts.record, u.opts.Subresource, old, obj, u.opts.FieldManager)
-	req := &admission.Request{
-		Verb: admission.Update, Kind: r.kind, Namespace: u.namespace, Name: u.name,
-		Subresource: cmp.Or(u.opts.AdmittedAs, u.opts.Subresource), Object: obj, Old: old, DryRun: u.opts.DryRun,
-		Options: u.opts.given(),
-	}
-	u.admitted = req
-	if err := r.mutate(ctx, req); err != nil {
+	if err := u.mutate(ctx, obj, old); err != nil {
 		return nil, err
 	}
 	u.prepare(obj, old)
@@ -157,7 +150,10 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		r.strategy.Canonicalize(obj)
 	}
 	managedfields.KeepTimes(obj, old)
-	if err := r.admission.Validate(ctx, req); err != nil {
+	if err := u.show(obj, old); err != nil {
+		return nil, err
+	}
+	if err := r.admission.Validate(ctx, u.admitted); err != nil {
 		return nil, err
 	}
 	giveBack, err := r.reserve(ctx, obj, old, u.opts.DryRun)
@@ -170,6 +166,40 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		return nil, errEmptied
 	}
 	return u.obj, nil
+}
+
+// mutate has plugins change obj.
+func (u *updating) mutate(ctx context.Context, obj, old scheme.Object) error {
+	u.admitted = &admission.Request{
+		Verb: admission.Update, Kind: u.resource.kind, Namespace: u.namespace, Name: u.name, Subresource: u.opts.Subresource,
+		DryRun: u.opts.DryRun, Options: u.opts.given(),
+	}
+	if err := u.show(obj, old); err != nil {
+		return err
+	}
+	if err := u.resource.mutate(ctx, u.admitted); err != nil {
+		return err
+	}
+	if part := u.opts.Admitted; part != nil {
+		return part.Take(obj, u.admitted.Object)
+	}
+	return u.resource.checkNamespace(u.namespace, obj)
+}
+
+// show sets the objects that plugins see.
+func (u *updating) show(obj, old scheme.Object) error {
+	part := u.opts.Admitted
+	if part == nil {
+		u.admitted.Object, u.admitted.Old = obj, old
+		return nil
+	}
+	u.admitted.Subresource = part.Subresource
+	var err error
+	if u.admitted.Object, err = part.Show(obj); err != nil {
+		return err
+	}
+	u.admitted.Old, err = part.Show(old)
+	return err
 }
 
 // takeBack undoes what an earlier attempt reserved and charged, if anything.

@@ -90,11 +90,30 @@ func write(ctx context.Context, workloads *registry.Resource, namespace, name st
 		obj.SetManagedFields(entries)
 		replicas.Set(obj, wanted.Spec.Replicas)
 		return obj, nil
-	}, registry.UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, AdmittedAs: "scale", OwnersGiven: true})
+	}, registry.UpdateOptions{DryRun: opts.DryRun, FieldManager: opts.FieldManager, Admitted: admitted(workloads), OwnersGiven: true})
 	if err != nil {
 		return nil, err
 	}
 	return scaleOf(workloads, updated)
+}
+
+// admitted shows admission plugins the scale of a workload.
+func admitted(workloads *registry.Resource) *registry.Admitted {
+	return &registry.Admitted{
+		Subresource: "scale",
+		Show:        func(obj scheme.Object) (scheme.Object, error) { return scaleOf(workloads, obj) },
+		Take: func(obj, shown scheme.Object) error {
+			changed, ok := shown.(*autoscalingv1.Scale)
+			if !ok {
+				return apierrors.NewInternalError(fmt.Errorf("admission made a %T of a scale", shown))
+			}
+			if err := validateScale(changed, obj.GetNamespace(), obj.GetName()); err != nil {
+				return err
+			}
+			workloads.Definition().Replicas.Set(obj, changed.Spec.Replicas)
+			return nil
+		},
+	}
 }
 
 func scaleOf(workloads *registry.Resource, obj scheme.Object) (*autoscalingv1.Scale, error) {

@@ -57,6 +57,11 @@ type Kind struct {
 	Deprecated string
 	// NotActedOn lists the parts of the kind that are accepted without effect; empty for most.
 	NotActedOn []NotActedOn
+	// Unserved kinds are stored, and no client can ask for them by that version.
+	Unserved bool
+	// StoredVersions are the versions, besides that of Storage, in which etcd may hold objects of a
+	// custom kind. Whoever reads one converts it.
+	StoredVersions []string
 	// Confidential objects never appear in watch messages or in the log.
 	Confidential bool
 	// Scope returns the node to which an object belongs, or Unscoped; nil for kinds without scopes.
@@ -64,6 +69,8 @@ type Kind struct {
 
 	newObject func() Object
 	newList   func() runtime.Object
+	// etcd is the form in which Kubernetes stores the kind; nil for that of most kinds.
+	etcd *form
 }
 
 // New returns an empty object of the kind with its group, version and kind set.

@@ -126,11 +126,14 @@ func TestCustomStorage(t *testing.T) {
 	if found, err := table.DecodeStorage(kind, []byte(items)); err != nil || found.GetName() != "a" {
 		t.Errorf("an object with items: got %v: %v", found, err)
 	}
-	same, err := table.Complete(kind, data, back, func(scheme.Object) {})
+	same, err := table.Complete(kind, data, back, func(scheme.Object) error { return nil })
 	if err != nil || &same[0] != &data[0] {
 		t.Errorf("the bytes of an unchanged object changed: %v", err)
 	}
-	filled, err := table.Complete(kind, data, back, func(obj scheme.Object) { obj.SetLabels(map[string]string{"x": "y"}) })
+	filled, err := table.Complete(kind, data, back, func(obj scheme.Object) error {
+		obj.SetLabels(map[string]string{"x": "y"})
+		return nil
+	})
 	if err != nil || !strings.Contains(string(filled), `"labels":{"x":"y"}`) {
 		t.Errorf("got %s: %v", filled, err)
 	}

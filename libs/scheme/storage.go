@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // EncodeStorage returns the bytes of obj in etcd and in watch messages, exactly as kube-apiserver
@@ -24,6 +25,13 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 		obj = copied
 		obj.GetObjectKind().SetGroupVersionKind(kind.Storage)
 	}
+	if kind.etcd != nil {
+		data, err := kind.etcd.encode(obj)
+		if err != nil {
+			return nil, fmt.Errorf("encoding %s %s: %w", kind.Storage.Kind, obj.GetName(), err)
+		}
+		return data, nil
+	}
 	encoder := runtime.Encoder(t.protobuf)
 	if kind.Custom {
 		encoder = unstructured.UnstructuredJSONScheme
@@ -36,8 +44,8 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 }
 
 // DecodeStorage decodes what EncodeStorage encoded. It also accepts JSON, as which Kubernetes
-// stores some kinds. The result has the storage kind set; its resourceVersion is as stored, that
-// is, empty.
+// stores some kinds. The result has the storage kind set, or that of another version in which the
+// kind is stored too; its resourceVersion is as stored, that is, empty.
 func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 	decoder, into := t.codecs.UniversalDeserializer(), runtime.Object(nil)
 	if kind.Custom {
@@ -45,32 +53,39 @@ func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 		decoder, into = unstructured.UnstructuredJSONScheme, &unstructured.Unstructured{}
 	}
 	obj, gvk, err := decoder.Decode(data, nil, into)
+	if kind.etcd != nil && (err != nil || *gvk != kind.Storage) {
+		gvk = &kind.Storage
+		obj, err = kind.etcd.decode(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("decoding a stored %s of %d bytes: %w", kind.Storage.Kind, len(data), err)
 	}
-	if *gvk != kind.Storage {
+	if *gvk != kind.Storage && !kind.storedAs(*gvk) {
 		return nil, fmt.Errorf("decoding a stored %s: found a %s", kind.Storage, gvk)
 	}
 	typed, ok := obj.(Object)
 	if !ok {
 		return nil, fmt.Errorf("decoding a stored %s: %T has no metadata", kind.Storage.Kind, obj)
 	}
-	typed.GetObjectKind().SetGroupVersionKind(kind.Storage)
+	typed.GetObjectKind().SetGroupVersionKind(*gvk)
 	return typed, nil
 }
 
 // Complete calls fill with obj, which was decoded from data, and returns the encoding of the
-// result. If fill changed nothing, that is data itself, so that fields unknown to this program are
+// result. It returns the error of fill. If fill changed nothing, that is data itself, so that fields unknown to this program are
 // kept. No other goroutine may use obj meanwhile. Its resourceVersion is kept, but is not part of
 // the encoding.
-func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object)) ([]byte, error) {
+func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object) error) ([]byte, error) {
 	version := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
 	defer obj.SetResourceVersion(version)
 	encodable, ok := obj.(message)
 	if !ok {
 		was := obj.DeepCopyObject()
-		if fill(obj); equality.Semantic.DeepEqual(was, obj) {
+		if err := fill(obj); err != nil {
+			return nil, err
+		}
+		if equality.Semantic.DeepEqual(was, obj) {
 			return data, nil
 		}
 		return t.EncodeStorage(kind, obj)
@@ -82,7 +97,9 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object))
 			return nil, fmt.Errorf("encoding a %s: %w", kind.Storage.Kind, err)
 		}
 	}
-	fill(obj)
+	if err := fill(obj); err != nil {
+		return nil, err
+	}
 	size := encodable.Size()
 	if size != len(was) {
 		return t.EncodeStorage(kind, obj)
@@ -100,6 +117,11 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object))
 		return data, nil
 	}
 	return t.EncodeStorage(kind, obj)
+}
+
+// storedAs reports whether etcd may hold objects of a custom kind as another version.
+func (k *Kind) storedAs(gvk schema.GroupVersionKind) bool {
+	return k.Custom && gvk.GroupKind() == k.Storage.GroupKind() && slices.Contains(k.StoredVersions, gvk.Version)
 }
 
 // message is what all API types with a Go type implement.

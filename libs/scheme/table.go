@@ -29,6 +29,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -91,7 +92,7 @@ func New() *Table {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	for _, add := range []func(*runtime.Scheme) error{
-		admissionregistrationv1.AddToScheme, apiregistrationv1.AddToScheme, appsv1.AddToScheme,
+		admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, appsv1.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme,
 		batchv1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme,
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, flowcontrolv1.AddToScheme, networkingv1.AddToScheme,
@@ -130,10 +131,20 @@ func New() *Table {
 // version and kind or resource, if a name is missing, if a kind is stored as one that is not there, if
 // two stored kinds have one resource or overlapping keys, or if a subresource has no verbs, the name of
 // another, or another kind without a Go type.
-func (t *Table) Install(kinds ...*Kind) error {
+func (t *Table) Install(kinds ...*Kind) error { return t.Replace(nil, kinds) }
+
+// Replace removes kinds, and every kind that is stored as one of them, and adds others as Install does,
+// all at once or, on an error, nothing. A kind may be in both lists, and so stay. Subscribers of Follow are
+// told even if all stay: what is known of the kinds elsewhere may have changed.
+func (t *Table) Replace(gone, kinds []*Kind) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.known.Load()
+	before := t.known.Load()
+	old := newIndex(slices.DeleteFunc(slices.Clone(before.kinds), func(kind *Kind) bool {
+		return slices.ContainsFunc(gone, func(one *Kind) bool {
+			return one == kind || !kind.Virtual && kind.Storage == one.GroupVersionKind
+		})
+	}))
 	all := slices.Concat(old.kinds, kinds)
 	for _, kind := range kinds {
 		if kind.Storage.Empty() {
@@ -166,7 +177,7 @@ func (t *Table) Install(kinds ...*Kind) error {
 			return err
 		}
 	}
-	t.replace(old, next)
+	t.replace(before, next)
 	return nil
 }
 
@@ -207,11 +218,16 @@ func (t *Table) replace(old, next *index) {
 	close(old.changed)
 }
 
-// Kinds returns the served kinds: the built-in ones in the order of discovery, then the others in
+// Kinds returns all kinds, unserved ones too: the built-in ones in the order of discovery, then the others in
 // the order of their installation. The slice and the kinds are shared: do not change them.
 func (t *Table) Kinds() []*Kind { return t.known.Load().kinds }
 
-// Follow returns the served kinds, as Kinds does, and a channel that is closed when they change. A
+// Served returns those of kinds that clients can ask for.
+func Served(kinds []*Kind) []*Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(kind *Kind) bool { return kind.Unserved })
+}
+
+// Follow returns all kinds, as Kinds does, and a channel that is closed when they change. A
 // subscriber calls Follow again then. It sees the latest state, and maybe not each one before.
 func (t *Table) Follow() (kinds []*Kind, changed <-chan struct{}) {
 	known := t.known.Load()
@@ -226,7 +242,12 @@ func (t *Table) Serves(kind *Kind) bool { return t.Kind(kind.GroupVersionKind) =
 func (t *Table) Kind(gvk schema.GroupVersionKind) *Kind { return t.known.Load().byGVK[gvk] }
 
 // Resource returns the kind of a group, version and resource; nil if it is not served.
-func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind { return t.known.Load().byGVR[gvr] }
+func (t *Table) Resource(gvr schema.GroupVersionResource) *Kind {
+	if kind := t.known.Load().byGVR[gvr]; kind != nil && !kind.Unserved {
+		return kind
+	}
+	return nil
+}
 
 // Stored returns the stored kind of a resource, as watch messages name it; nil if there is none.
 func (t *Table) Stored(resource schema.GroupResource) *Kind {

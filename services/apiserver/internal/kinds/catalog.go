@@ -76,11 +76,21 @@ func (c *Catalog) Columns(gvk schema.GroupVersionKind) *columns.Layout {
 // Install adds kinds, all at once or, on an error, none. It returns when requests for them are
 // resolved; their watch caches fill and their documents change a moment later. The catalog takes
 // ownership of the definitions. The errors are those of scheme.Table.Install.
-func (c *Catalog) Install(definitions ...*Definition) error {
+func (c *Catalog) Install(definitions ...*Definition) error { return c.Replace(nil, definitions) }
+
+// Replace removes custom kinds and adds others as Install does, all at once or, on an error, nothing. A
+// kind that is in both lists stays with what is known of it, its watch cache too, and gets its new
+// definition.
+func (c *Catalog) Replace(gone []*scheme.Kind, definitions []*Definition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.known.Load()
 	known, added := maps.Clone(*before), make([]*scheme.Kind, 0, len(definitions))
+	for _, kind := range gone {
+		if !kind.Custom {
+			return fmt.Errorf("replacing the kind %s: it is built in", kind.GroupVersionKind)
+		}
+	}
 	for _, definition := range definitions {
 		if definition.Kind == nil {
 			return fmt.Errorf("installing a kind: the definition names none")
@@ -89,10 +99,13 @@ func (c *Catalog) Install(definitions ...*Definition) error {
 	}
 	// Whoever learns of a kind from the table finds its definition.
 	c.known.Store(&known)
-	if err := c.table.Install(added...); err != nil {
+	if err := c.table.Replace(gone, added); err != nil {
 		c.known.Store(before)
 		return err
 	}
+	served := maps.Clone(known)
+	maps.DeleteFunc(served, func(kind *scheme.Kind, _ *Definition) bool { return !c.table.Serves(kind) })
+	c.known.Store(&served)
 	return nil
 }
 
@@ -116,12 +129,21 @@ func (c *Catalog) ReturnsDeleted(kind *scheme.Kind) bool {
 	return definition != nil && definition.ReturnDeleted
 }
 
-// Defaults returns the function that sets the defaults of a stored kind, for objects that are read
-// from etcd: they may have been written by another program, or before a field existed. It returns
-// nil if there is none.
-func (c *Catalog) Defaults(kind *scheme.Kind) func(scheme.Object) {
-	if definition := c.Find(kind.Storage); definition != nil {
-		return definition.Default
+// Defaults returns the function that completes a stored kind's objects when they are read from etcd:
+// they may have been written by another program, as another version, or before a field existed. Its
+// error means that the object cannot be read at present. It returns nil if there is none.
+func (c *Catalog) Defaults(kind *scheme.Kind) func(scheme.Object) error {
+	definition := c.Find(kind.Storage)
+	switch {
+	case definition == nil:
+		return nil
+	case definition.Restore != nil:
+		return definition.Restore
+	case definition.Default == nil:
+		return nil
 	}
-	return nil
+	return func(obj scheme.Object) error {
+		definition.Default(obj)
+		return nil
+	}
 }

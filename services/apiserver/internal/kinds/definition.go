@@ -35,6 +35,16 @@ type Definition struct {
 	Columns *columns.Layout
 	// Default sets the fields that a client may omit.
 	Default func(obj scheme.Object)
+	// Prune removes from an object what its kind does not have, as decoding does for kinds with a Go type,
+	// and returns the paths of what it removed if report is set. Its error means that the object's
+	// metadata is of a wrong type. It is nil for kinds with a Go type.
+	Prune func(obj scheme.Object, report bool) (unknown []string, err error)
+	// Restore completes an object that was read from etcd, instead of Default: its schema may have changed
+	// since, and it may be of another version than that of Storage. Its error means that the object
+	// cannot be read at present.
+	Restore func(obj scheme.Object) error
+	// Closed says why no object of the kind can be created now; empty for most kinds.
+	Closed string
 	// PrepareForCreate sets what a client may not choose at creation, such as the status.
 	PrepareForCreate func(obj scheme.Object)
 	// Author records in a new object which user creates it.
@@ -89,8 +99,35 @@ type Definition struct {
 	// an object, whoever created it.
 	DeletedWith []schema.GroupVersionKind
 	// ToStored and FromStored convert between the kind and the one that is stored in etcd; nil when
-	// they are the same. They do not change their argument.
-	ToStored, FromStored func(obj scheme.Object) scheme.Object
+	// they are the same.
+	ToStored, FromStored Conversion
+}
+
+// Conversion converts objects from one version of a kind to another: as many as it gets, in their order.
+// It does not change them. Its error says which program failed to convert.
+type Conversion func(objs ...scheme.Object) ([]scheme.Object, error)
+
+// EachConverted returns the conversion that converts each object by itself, and never fails.
+func EachConverted[From scheme.Object](convert func(obj From) scheme.Object) Conversion {
+	return func(objs ...scheme.Object) ([]scheme.Object, error) {
+		converted := make([]scheme.Object, len(objs))
+		for i, obj := range objs {
+			converted[i] = convert(obj.(From))
+		}
+		return converted, nil
+	}
+}
+
+// One converts one object; a nil Conversion returns it.
+func (c Conversion) One(obj scheme.Object) (scheme.Object, error) {
+	if c == nil || obj == nil {
+		return obj, nil
+	}
+	converted, err := c(obj)
+	if err != nil {
+		return nil, err
+	}
+	return converted[0], nil
 }
 
 // Change is how an object or a part of it is updated.

@@ -42,6 +42,9 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if err := r.checkNamespace(namespace, obj); err != nil {
 		return nil, err
 	}
+	if r.strategy.Closed != "" {
+		return nil, apierrors.NewForbidden(r.kind.GroupResource(), obj.GetName(), errors.New(r.strategy.Closed))
+	}
 	if obj.GetResourceVersion() != "" && obj.GetResourceVersion() != "0" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
@@ -100,7 +103,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 		}
 		return nil, err
 	}
-	return r.present(created), nil
+	return r.present(created)
 }
 
 // warnAbout passes the warnings about an object to the client of ctx's request; about may be nil.
@@ -144,7 +147,11 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 	if err != nil {
 		return nil, err
 	}
-	stored := r.storable(obj)
+	stored, err := r.storable(obj)
+	if err != nil {
+		giveBack(ctx)
+		return nil, err
+	}
 	if dryRun {
 		_, err := r.store.Get(ctx, r.stored, namespace, obj.GetName())
 		switch {

@@ -43,13 +43,13 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 				marked = obj
 			}
 		case apierrors.IsNotFound(err) && obj != nil:
-			return r.present(obj), true, nil
+			return r.presentGone(obj, true)
 		case apierrors.IsNotFound(err) && marked != nil:
-			return r.present(marked), true, nil
+			return r.presentGone(marked, true)
 		case err != nil:
 			return nil, false, r.rename(err)
 		default:
-			return r.present(obj), gone, nil
+			return r.presentGone(obj, gone)
 		}
 	}
 }
@@ -95,7 +95,9 @@ func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, curr
 		return nil
 	}
 	seen := *req // Another attempt begins anew.
-	seen.Old = r.present(current)
+	if seen.Old, err = r.present(current); err != nil {
+		return err
+	}
 	return admit(ctx, r.admission, &seen)
 }
 
@@ -127,13 +129,19 @@ func (r *Resource) dryDelete(ctx context.Context, req *admission.Request, opts m
 	}
 	switch {
 	case errors.Is(err, deletion.ErrNow):
-		return r.present(current), true, nil
+		return r.presentGone(current, true)
 	case errors.Is(err, deletion.ErrPending):
-		return r.present(current), false, nil
+		return r.presentGone(current, false)
 	case err != nil:
 		return nil, false, err
 	}
-	return r.present(obj), last, nil
+	return r.presentGone(obj, last)
+}
+
+// presentGone returns the last state of a deleted object in the form of the requested kind.
+func (r *Resource) presentGone(obj scheme.Object, gone bool) (scheme.Object, bool, error) {
+	shown, err := r.present(obj)
+	return shown, gone && err == nil, err
 }
 
 // DeleteCollection deletes the objects that list selects, each as Delete does, and returns them as

@@ -45,8 +45,12 @@ type sink struct {
 }
 
 func (s sink) Send(event registry.Event) error {
+	obj, err := event.Object()
+	if err != nil {
+		return err
+	}
 	select {
-	case s.results <- watch.Event{Type: event.Type, Object: event.Object()}:
+	case s.results <- watch.Event{Type: event.Type, Object: obj}:
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()

@@ -79,7 +79,7 @@ func patched(t *testing.T, w *world, object scheme.Object, status bool, parsed *
 	}
 	after, err := w.Resource(kind).Update(t.Context(), object.GetNamespace(), object.GetName(), func(current scheme.Object) (scheme.Object, error) {
 		before = current.DeepCopyObject().(scheme.Object)
-		patched, _, err := parsed.Apply(current, kind.New())
+		patched, _, err := parsed.Apply(current, kind.New(), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func (r *Resource) Get(ctx context.Context, namespace, name string) (scheme.Obje
 	if err != nil {
 		return nil, r.rename(err)
 	}
-	return r.present(obj), nil
+	return r.present(obj)
 }
 
 // GetAt is Get with Kubernetes' meaning of a resourceVersion: unset means the current state of
@@ -49,7 +49,7 @@ func (r *Resource) GetAt(ctx context.Context, namespace, name, version string) (
 	case obj == nil:
 		return nil, apierrors.NewNotFound(r.kind.GroupResource(), name)
 	}
-	return r.present(obj), nil
+	return r.present(obj)
 }
 
 func (r *Resource) feed() *feed.Feed { return r.registry.config.Feeds.Of(r.stored) }
@@ -134,12 +134,8 @@ func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListO
 	if err != nil {
 		return nil, r.rename(err)
 	}
-	if r.strategy.FromStored != nil {
-		listing.Items = slices.Clone(listing.Items) // The items may be the feed's.
-		for i := range listing.Items {
-			item := &listing.Items[i]
-			item.Object, item.Plain = r.present(item.Object), nil
-		}
+	if err := r.presentAll(listing); err != nil {
+		return nil, err
 	}
 	return listing, nil
 }

@@ -59,11 +59,15 @@ func admit(ctx context.Context, chain *admission.Chain, req *admission.Request) 
 // A dry run does everything except write. Amend returns what was written.
 func (r *Resource) Amend(ctx context.Context, namespace, name string, change Change, dryRun bool) (scheme.Object, error) {
 	next := func(current scheme.Object) (scheme.Object, error) {
-		obj, err := change(r.present(current))
+		shown, err := r.present(current)
 		if err != nil {
 			return nil, err
 		}
-		return r.storable(obj), nil
+		obj, err := change(shown)
+		if err != nil {
+			return nil, err
+		}
+		return r.storable(obj)
 	}
 	if dryRun {
 		current, err := r.store.Get(ctx, r.stored, namespace, name)
@@ -71,13 +75,16 @@ func (r *Resource) Amend(ctx context.Context, namespace, name string, change Cha
 			return nil, r.rename(err)
 		}
 		obj, err := next(current)
-		return r.present(obj), err
+		if err != nil {
+			return nil, err
+		}
+		return r.present(obj)
 	}
 	updated, err := r.store.Update(ctx, r.stored, namespace, name, next)
 	if err != nil {
 		return nil, r.rename(err)
 	}
-	return r.present(updated), nil
+	return r.present(updated)
 }
 
 // Recorded wraps a change that the apiserver itself makes to an object's status, such as a quota's

@@ -50,11 +50,11 @@ func (r *Resource) Update(ctx context.Context, namespace, name string, change fu
 		updated, err := u.run(ctx)
 		switch {
 		case err == nil:
-			return r.present(updated), nil
+			return r.present(updated)
 		case errors.Is(err, errEmptied):
 			gone, err := r.remove(ctx, namespace, name, u.old)
 			if err == nil {
-				return r.present(r.withRevision(u.obj, gone)), nil
+				return r.present(r.withRevision(u.obj, gone))
 			}
 			if !errors.Is(err, errChanged) {
 				return nil, r.rename(err)
@@ -116,7 +116,10 @@ func (u *updating) run(ctx context.Context) (scheme.Object, error) {
 func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Object, error) {
 	r := u.resource
 	u.takeBack(ctx)
-	old := r.present(current)
+	old, err := r.present(current)
+	if err != nil {
+		return nil, err
+	}
 	changed, err := u.change(old)
 	if err != nil {
 		return nil, err
@@ -156,12 +159,16 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if err := r.admission.Validate(ctx, u.admitted); err != nil {
 		return nil, err
 	}
+	stored, err := r.storable(obj)
+	if err != nil {
+		return nil, err
+	}
 	giveBack, err := r.reserve(ctx, obj, old, u.opts.DryRun)
 	if err != nil {
 		return nil, err
 	}
 	u.giveBack = giveBack
-	u.old, u.obj = current, r.storable(obj)
+	u.old, u.obj = current, stored
 	if deletion.Emptied(r.strategy, obj, old) {
 		return nil, errEmptied
 	}

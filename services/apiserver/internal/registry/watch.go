@@ -16,6 +16,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/listing"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/selection"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
@@ -45,17 +46,20 @@ type Event struct {
 	Encodings *encoded.Forms
 
 	object  runtime.Object
-	present func(scheme.Object) scheme.Object // nil if the client gets object itself
+	present kinds.Conversion // nil if the client gets object itself
 }
 
 // Object returns the event's object, which is shared and must not be modified: of the watched kind,
-// or the Status of an ERROR.
-func (e Event) Object() runtime.Object {
+// or the Status of an ERROR. Its error means that the object cannot be converted to the watched kind.
+func (e Event) Object() (runtime.Object, error) {
 	if stored, ok := e.object.(scheme.Object); ok && e.present != nil {
-		return e.present(stored)
+		return e.present.One(stored)
 	}
-	return e.object
+	return e.object, nil
 }
+
+// Failure returns the ERROR event that ends a watch because of err.
+func Failure(err error) Event { return errorEvent(err) }
 
 // Watch is an open watch. Stop must be called.
 type Watch struct {

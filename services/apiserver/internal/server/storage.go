@@ -29,7 +29,9 @@ func (p *plane) installKinds() error {
 }
 
 // defaults are the catalog's: the store is open before there is a catalog, and read after that.
-func (p *plane) defaults(kind *scheme.Kind) func(scheme.Object) { return p.catalog.Defaults(kind) }
+func (p *plane) defaults(kind *scheme.Kind) func(scheme.Object) error {
+	return p.catalog.Defaults(kind)
+}
 
 // storeConfig returns the configuration of the store.
 func (p *plane) storeConfig() (store.Config, error) {

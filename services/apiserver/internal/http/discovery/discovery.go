@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
@@ -51,7 +52,8 @@ func New(table *scheme.Table, encoder *response.Encoder, addresses Addresses) *H
 }
 
 // describe builds the documents of kinds.
-func describe(served []*scheme.Kind) documents {
+func describe(kinds []*scheme.Kind) documents {
+	served := scheme.Served(kinds)
 	h := documents{plain: map[string]runtime.Object{}, together: map[string]document{}}
 	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	all := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
@@ -153,12 +155,14 @@ func anyMethod(plain runtime.Object) bool {
 	return false
 }
 
-// groups returns the versions of each served group, the preferred one first.
+// groups returns the versions of each served group, the preferred one first: in the order of the table
+// for a built-in group, by their names for another.
 func groups(served []*scheme.Kind) [][]schema.GroupVersion {
 	var found [][]schema.GroupVersion
-	at := map[string]int{}
+	at, builtin := map[string]int{}, map[string]bool{}
 	for _, kind := range served {
 		gv := kind.GroupVersion()
+		builtin[gv.Group] = builtin[gv.Group] || !kind.Custom
 		i, known := at[gv.Group]
 		if !known {
 			i = len(found)
@@ -166,6 +170,13 @@ func groups(served []*scheme.Kind) [][]schema.GroupVersion {
 		}
 		if !slices.Contains(found[i], gv) {
 			found[i] = append(found[i], gv)
+		}
+	}
+	for _, versions := range found {
+		if !builtin[versions[0].Group] {
+			slices.SortFunc(versions, func(a, b schema.GroupVersion) int {
+				return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
+			})
 		}
 	}
 	return found

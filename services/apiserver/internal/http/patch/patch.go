@@ -176,12 +176,19 @@ func invalid(value string, err error) error {
 
 // Apply returns the result of applying the patch to current, which must have its group, version and
 // kind set and is not changed. It also returns warnings for the client about unknown and duplicate
-// fields. empty is a new object of current's type.
-func (p *Patch) Apply(current, empty runtime.Object) (patched runtime.Object, warnings []string, err error) {
+// fields. empty is a new object of current's type. prune removes unknown fields from a patched object of
+// a custom kind, and returns what decoding found with what it found if it is to report that; nil if there
+// is nothing to prune.
+func (p *Patch) Apply(
+	current, empty runtime.Object, prune func(obj runtime.Object, report bool, found error) error,
+) (patched runtime.Object, warnings []string, err error) {
 	if p.fault != nil {
 		return nil, nil, p.fault
 	}
 	patched, value, err := p.patch(current, empty)
+	if patched != nil && prune != nil {
+		err = prune(patched, p.directive != metav1.FieldValidationIgnore, err)
+	}
 	found := p.found
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && patched != nil {
 		found, err = slices.Concat(found, strict.Errors()), nil

@@ -120,7 +120,7 @@ func TestApply(t *testing.T) {
 			}
 			for range 2 { // A patch is applied again after a conflict.
 				obj := current()
-				got, warnings, err := parsed.Apply(obj, &appsv1.Deployment{})
+				got, warnings, err := parsed.Apply(obj, &appsv1.Deployment{}, nil)
 				if diff := cmp.Diff(current(), obj); diff != "" {
 					t.Fatalf("the original object changed:\n%s", diff)
 				}
@@ -171,7 +171,7 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		obj := current()
-		_, _, err = parsed.Apply(obj, &appsv1.Deployment{})
+		_, _, err = parsed.Apply(obj, &appsv1.Deployment{}, nil)
 		var status apierrors.APIStatus
 		if err != nil && !errors.As(err, &status) {
 			t.Errorf("%s: %v is not an API error", body, err)

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -56,6 +57,9 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 		serializer = info.StrictSerializer
 	}
 	obj, found, err := serializer.Decode(body, &want, into)
+	if obj == into && found != nil && *found == want {
+		err = h.prune(into, directive != metav1.FieldValidationIgnore, err)
+	}
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
 		for _, err := range strict.Errors() {
 			warnings = append(warnings, lines(err.Error())...)
@@ -74,6 +78,36 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	default:
 		return nil, undecodable(err, found, want, body)
 	}
+}
+
+// prune removes from a decoded object of a custom kind what its schema does not have, as decoding does for
+// other kinds. found is the error of decoding; unknown fields are added to it if report is set.
+func (h *Handler) prune(obj runtime.Object, report bool, found error) error {
+	strict, ok := runtime.AsStrictDecodingError(found)
+	custom, typed := obj.(scheme.Object)
+	if !typed || found != nil && !ok {
+		return found
+	}
+	kind := h.table.Kind(obj.GetObjectKind().GroupVersionKind())
+	if kind == nil || !kind.Custom {
+		return found
+	}
+	resource := h.Registry.Resource(kind)
+	if resource == nil || resource.Definition().Prune == nil {
+		return found
+	}
+	unknown, err := resource.Definition().Prune(custom, report)
+	if err != nil || len(unknown) == 0 || !report {
+		return cmp.Or(err, found)
+	}
+	var all []error
+	if strict != nil {
+		all = strict.Errors()
+	}
+	for _, path := range unknown {
+		all = append(all, fmt.Errorf("unknown field %q", path))
+	}
+	return runtime.NewStrictDecodingError(all)
 }
 
 // lines splits an error of the YAML decoder, which reports all duplicate fields in one text of

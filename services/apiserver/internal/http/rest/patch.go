@@ -75,7 +75,7 @@ func (c *call) patch() error {
 				// A patch needs an object to start from, even where a PUT creates a new one.
 				return nil, apierrors.NewNotFound(c.req.Kind.GroupResource(), c.req.Name)
 			}
-			patched, found, err := change.Apply(current, c.req.Kind.New())
+			patched, found, err := change.Apply(current, c.req.Kind.New(), c.prune)
 			if err != nil {
 				return nil, err
 			}
@@ -117,6 +117,9 @@ func (c *call) apply(change *patch.Patch, opts metav1.PatchOptions) (obj scheme.
 	obj, err = c.resource.Apply(c.ctx(), c.req.Namespace, c.req.Name, change.Wanted(), func(merged scheme.Object) error {
 		found, err := change.Strict()
 		if err != nil {
+			return err
+		}
+		if err := c.prune(merged, false, nil); err != nil {
 			return err
 		}
 		warnings = nil

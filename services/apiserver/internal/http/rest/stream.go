@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -73,9 +74,15 @@ func (s *stream) Send(event registry.Event) error {
 	if s.table != nil {
 		form.second = time.Now().Unix()
 	}
-	object, err := event.Encodings.Of(form, func() ([]byte, error) { return s.encode(event.Object()) })
+	object, err := event.Encodings.Of(form, func() ([]byte, error) {
+		obj, err := event.Object()
+		if err != nil {
+			return nil, err
+		}
+		return s.encode(obj)
+	})
 	if err != nil {
-		return fmt.Errorf("encoding a watch event: %w", err)
+		return errors.Join(fmt.Errorf("encoding a watch event: %w", err), s.fail(err))
 	}
 	if s.table != nil {
 		s.table.NoHeaders, s.form.headers = true, false // The columns are sent only once.
@@ -87,6 +94,20 @@ func (s *stream) Send(event registry.Event) error {
 		s.call.Sent(s.call.req.Kind)
 	}
 	return nil
+}
+
+// fail tells the client why the watch ends.
+func (s *stream) fail(cause error) error {
+	event := registry.Failure(cause)
+	status, err := event.Object()
+	if err != nil {
+		return err
+	}
+	data, err := s.encode(status)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.out.send(s.frame(string(event.Type), data)), s.Flush())
 }
 
 // Flush sends buffered events to the client.

@@ -65,10 +65,8 @@ func HorizontalPodAutoscalerV1() *kinds.Definition {
 			Prepare: prepared(newer.Subresources["status"].Prepare), Validate: checked(newer.Subresources["status"].Validate),
 		}},
 	}.Definition()
-	s.ToStored = func(obj scheme.Object) scheme.Object { return storedAutoscaler(obj.(autoscaler)) }
-	s.FromStored = func(obj scheme.Object) scheme.Object {
-		return autoscalerToV1(obj.(*autoscalingv2.HorizontalPodAutoscaler))
-	}
+	s.ToStored = kinds.EachConverted(func(a autoscaler) scheme.Object { return storedAutoscaler(a) })
+	s.FromStored = kinds.EachConverted(func(a *autoscalingv2.HorizontalPodAutoscaler) scheme.Object { return autoscalerToV1(a) })
 	return s
 }
 

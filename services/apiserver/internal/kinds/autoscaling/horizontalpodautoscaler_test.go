@@ -22,11 +22,11 @@ func TestAutoscalerVersions(t *testing.T) {
 	if p := a.Spec.TargetCPUUtilizationPercentage; p == nil || *p != 80 {
 		t.Errorf("without a target: got %v", p)
 	}
-	stored := s.ToStored(a).(*autoscalingv2.HorizontalPodAutoscaler)
+	stored := kindtest.Convert[*autoscalingv2.HorizontalPodAutoscaler](t, s.ToStored, a)
 	if len(stored.Spec.Metrics) != 1 || *stored.Spec.Metrics[0].Resource.Target.AverageUtilization != 80 {
 		t.Errorf("got stored spec %+v", stored.Spec)
 	}
-	if back := s.FromStored(stored).(*autoscalingv1.HorizontalPodAutoscaler); !apiequality.Semantic.DeepEqual(back.Spec, a.Spec) {
+	if back := kindtest.Convert[*autoscalingv1.HorizontalPodAutoscaler](t, s.FromStored, stored); !apiequality.Semantic.DeepEqual(back.Spec, a.Spec) {
 		t.Errorf("got spec %+v after the round trip", back.Spec)
 	}
 	a.Spec.TargetCPUUtilizationPercentage, a.Spec.MaxReplicas = new(int32(0)), 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
 func TestEveryServedKindHasADefinitionAndItsSubresources(t *testing.T) {
@@ -108,7 +109,8 @@ func checkKind(t *testing.T, kind *scheme.Kind, s *kinds.Definition, seed int64)
 		s.Warnings(obj)
 	}
 	if s.ToStored != nil {
-		if back := s.FromStored(s.ToStored(obj)); !apiequality.Semantic.DeepEqual(back, withKind(kind, obj)) {
+		stored := kindtest.Convert[scheme.Object](t, s.ToStored, obj)
+		if back := kindtest.Convert[scheme.Object](t, s.FromStored, stored); !apiequality.Semantic.DeepEqual(back, withKind(kind, obj)) {
 			t.Fatalf("%s, seed %d: the object differs after being stored", kind.Kind, seed)
 		}
 	}

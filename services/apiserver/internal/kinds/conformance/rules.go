@@ -154,8 +154,12 @@ func (r *Rules) stored(answer *Answer, s *kinds.Definition, obj scheme.Object) e
 	if s.Canonicalize != nil {
 		s.Canonicalize(obj)
 	}
-	if s.ToStored != nil {
-		obj = s.FromStored(s.ToStored(obj))
+	stored, err := s.ToStored.One(obj)
+	if err != nil {
+		return err
+	}
+	if obj, err = s.FromStored.One(stored); err != nil {
+		return err
 	}
 	return encode(&answer.Stored, obj)
 }

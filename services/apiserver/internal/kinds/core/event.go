@@ -73,8 +73,8 @@ func Event() *kinds.Definition {
 			}
 		},
 	}.Definition()
-	s.ToStored = func(obj scheme.Object) scheme.Object { return eventToCore(obj.(*eventsv1.Event)) }
-	s.FromStored = func(obj scheme.Object) scheme.Object { return eventFromCore(obj.(*corev1.Event)) }
+	s.ToStored = kinds.EachConverted(func(e *eventsv1.Event) scheme.Object { return eventToCore(e) })
+	s.FromStored = kinds.EachConverted(func(e *corev1.Event) scheme.Object { return eventFromCore(e) })
 	return s
 }
 

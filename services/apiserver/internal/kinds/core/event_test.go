@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/errortest"
 )
 
@@ -134,8 +135,8 @@ func TestEventForms(t *testing.T) {
 	e.Related, e.DeprecatedSource = &corev1.ObjectReference{Name: "r"}, corev1.EventSource{Component: "s", Host: "h"}
 	e.DeprecatedFirstTimestamp, e.DeprecatedLastTimestamp, e.DeprecatedCount = metav1.Unix(1, 0), metav1.Unix(2, 0), 3
 	e.SetGroupVersionKind(eventsv1.SchemeGroupVersion.WithKind("Event"))
-	stored := Event().ToStored(e).(*corev1.Event)
-	if diff := cmp.Diff(e, Event().FromStored(stored)); diff != "" {
+	stored := kindtest.Convert[*corev1.Event](t, Event().ToStored, e)
+	if diff := cmp.Diff(e, kindtest.Convert[*eventsv1.Event](t, Event().FromStored, stored)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	want := fields.Set{"reason": "r", "type": "Normal"}

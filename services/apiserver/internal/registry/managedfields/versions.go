@@ -9,12 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // Conversion converts a kind to the stored kind and back. Nil functions mean that it is the same
 // kind.
 type Conversion struct {
-	ToStored, FromStored func(obj scheme.Object) scheme.Object
+	ToStored, FromStored kinds.Conversion
 }
 
 // versions converts objects for the library, which reads the fields of an owner in the version in
@@ -48,11 +49,11 @@ func (v *versions) ConvertToVersion(obj runtime.Object, target runtime.GroupVers
 		if kind.GroupVersion() != to || kind.Storage != from.Storage {
 			continue
 		}
-		if convert := v.conversion(from).ToStored; convert != nil {
-			object = convert(object)
+		if object, err = v.conversion(from).ToStored.One(object); err != nil {
+			return nil, err
 		}
-		if convert := v.conversion(kind).FromStored; convert != nil {
-			object = convert(object)
+		if object, err = v.conversion(kind).FromStored.One(object); err != nil {
+			return nil, err
 		}
 		object.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
 		return object, nil

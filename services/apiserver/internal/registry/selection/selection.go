@@ -23,7 +23,7 @@ type Selection struct {
 	labels labels.Selector
 	fields fields.Selector
 	// values returns an object's selectable fields; nil if fields selects everything.
-	values func(scheme.Object) fields.Set
+	values func(scheme.Object) (fields.Set, error)
 	view   fabric.View
 }
 
@@ -33,7 +33,8 @@ func (s Selection) View() fabric.View { return s.view }
 // All reports whether the selection includes everything in the view.
 func (s Selection) All() bool { return s.labels.Empty() && s.fields.Empty() }
 
-// Matches reports whether a stored object is selected.
+// Matches reports whether a stored object is selected. An object whose fields cannot be read, since it
+// cannot be converted, counts as selected: its reader gets that error.
 func (s Selection) Matches(obj scheme.Object) bool {
 	if obj == nil {
 		return false
@@ -41,7 +42,11 @@ func (s Selection) Matches(obj scheme.Object) bool {
 	if !s.labels.Empty() && !s.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false
 	}
-	return s.fields.Empty() || s.fields.Matches(s.values(obj))
+	if s.fields.Empty() {
+		return true
+	}
+	values, err := s.values(obj)
+	return err != nil || s.fields.Matches(values)
 }
 
 // Keep returns Matches for the store; nil if everything is selected.
@@ -85,7 +90,7 @@ func Parse(of *kinds.Definition, namespace string, opts metav1.ListOptions) (Sel
 	if err != nil {
 		return s, err
 	}
-	s.values = func(obj scheme.Object) fields.Set { return fieldsOf(of, obj) }
+	s.values = func(obj scheme.Object) (fields.Set, error) { return fieldsOf(of, obj) }
 	if name, ok := s.fields.RequiresExactMatch("metadata.name"); ok && (namespace != "" || !of.Namespaced) {
 		s.view.Name = name
 	} else if node, ok := s.fields.RequiresExactMatch(nodeNameField); ok && of.Scope != nil && namespace == "" {
@@ -98,12 +103,12 @@ func Parse(of *kinds.Definition, namespace string, opts metav1.ListOptions) (Sel
 }
 
 // fieldsOf returns a stored object's selectable fields.
-func fieldsOf(of *kinds.Definition, obj scheme.Object) fields.Set {
+func fieldsOf(of *kinds.Definition, obj scheme.Object) (fields.Set, error) {
 	set := fields.Set{}
 	if of.Fields != nil {
-		shown := obj
-		if of.FromStored != nil {
-			shown = of.FromStored(obj)
+		shown, err := of.FromStored.One(obj)
+		if err != nil {
+			return nil, err
 		}
 		set = of.Fields(shown)
 	}
@@ -111,5 +116,5 @@ func fieldsOf(of *kinds.Definition, obj scheme.Object) fields.Set {
 	if of.Namespaced {
 		set["metadata.namespace"] = obj.GetNamespace()
 	}
-	return set
+	return set, nil
 }

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -9,24 +10,28 @@ import (
 )
 
 // decode reads a record. An unreadable object is not shown, as if it did not exist; a read by name
-// returns an error that names its key.
-func (f *Feed) decode(record store.Record) change {
+// returns an error that names its key. The error of decode is a *store.IncompleteError: the record can
+// be read later.
+func (f *Feed) decode(record store.Record) (change, error) {
 	c := change{namespace: record.Namespace, name: record.Name}
 	if record.Deleted {
-		return c
+		return c, nil
 	}
 	obj, raw, err := f.object(record)
+	if later := (*store.IncompleteError)(nil); errors.As(err, &later) {
+		return c, err
+	}
 	if err != nil {
 		f.metrics.undecodable.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
 		c.unreadable = true
 		f.logger.Error("a stored object cannot be read and is not shown", "revision", record.Revision, "err", err)
-		return c
+		return c, nil
 	}
 	c.object, c.raw, c.plain = obj, raw, scheme.Plain(raw, obj)
 	if len(raw) > 0 && &raw[0] != &record.Raw[0] {
 		c.digest = store.Digest(record.Raw)
 	}
-	return c
+	return c, nil
 }
 
 // object decodes a record's value and applies the defaults to it. It returns the object and the

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,12 +173,17 @@ func (f *Feed) open(ctx context.Context, epoch <-chan struct{}) error {
 	}
 	first := newState(f.kind, history, start, f.cache)
 	first.epoch = epoch
+	var faults error
 	err = f.storage.Scan(ctx, f.kind, start, func(records []store.Record) {
 		for _, record := range records {
-			first.begin(record.Revision, f.decode(record))
+			c, err := f.decode(record)
+			if faults = cmp.Or(faults, err); faults != nil {
+				return
+			}
+			first.begin(record.Revision, c)
 		}
 	})
-	if err != nil {
+	if err = cmp.Or(faults, err); err != nil {
 		return err
 	}
 	f.metrics.starts.WithLabelValues(f.kind.Group, f.kind.Resource).Inc()
@@ -248,8 +254,11 @@ func (f *Feed) apply(update store.Update) (err error) {
 		revision := records[0].Revision
 		var changes []change
 		for len(records) > 0 && records[0].Revision == revision {
-			changes = append(changes, f.decode(records[0]))
-			records = records[1:]
+			c, err := f.decode(records[0])
+			if err != nil {
+				return err // What is known stays true, and the revision comes again.
+			}
+			changes, records = append(changes, c), records[1:]
 		}
 		f.applyRevision(revision, changes)
 	}

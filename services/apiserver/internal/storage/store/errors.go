@@ -49,6 +49,27 @@ func corrupt(key string, err error) error {
 	return &etcd.StatusError{StatusError: apierrors.NewInternalError(found), Cause: found}
 }
 
+// IncompleteError reports that an object cannot be read at present, although its value is sound: what
+// converts it fails.
+type IncompleteError struct {
+	// Key is the etcd key.
+	Key string
+	// Err is the fault.
+	Err error
+}
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("reading the value of etcd key %q: %v", e.Key, e.Err)
+}
+
+func (e *IncompleteError) Unwrap() error { return e.Err }
+
+// incomplete returns the API error (500) for an object that cannot be read at present. It names the key.
+func incomplete(key string, err error) error {
+	found := &IncompleteError{Key: key, Err: err}
+	return &etcd.StatusError{StatusError: apierrors.NewInternalError(found), Cause: found}
+}
+
 // NewTooLargeResourceVersion returns Kubernetes' error (504) for a requested revision that does not
 // exist yet (apiserver, storage.NewTooLargeResourceVersionError).
 func NewTooLargeResourceVersion(minimum, current int64, retrySeconds int) error {

@@ -68,7 +68,8 @@ func (s *Store) Object(kind *scheme.Kind, record Record) (scheme.Object, error) 
 	return obj, nil
 }
 
-// Completed applies the defaults to the object of a record, as the store's reads do. It returns the
+// Completed applies the defaults to the object of a record, as the store's reads do. Its error is an
+// *IncompleteError. It returns the
 // value that holds the result: the record's own if nothing was missing.
 func (s *Store) Completed(kind *scheme.Kind, record Record, obj scheme.Object) ([]byte, error) {
 	fill := s.defaults(kind)
@@ -77,7 +78,7 @@ func (s *Store) Completed(kind *scheme.Kind, record Record, obj scheme.Object) (
 	}
 	value, err := s.table.Complete(kind, record.Raw, obj, fill)
 	if err != nil {
-		return nil, fmt.Errorf("filling in %s %s/%s: %w", kind.Resource, record.Namespace, record.Name, err)
+		return nil, &IncompleteError{Key: s.prefix + kind.Key(record.Namespace, record.Name), Err: err}
 	}
 	return value, nil
 }

@@ -122,6 +122,9 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 		for i, kv := range resp.Kvs {
 			start = string(kv.Key) + "\x00"
 			obj, err := s.decode(kind, kv)
+			if found := (*IncompleteError)(nil); errors.As(err, &found) {
+				return Page{}, err
+			}
 			if err != nil {
 				s.logger.ErrorContext(ctx, "a stored object cannot be read and is left out of a list", "key", string(kv.Key), "err", err)
 				page.Unreadable = append(page.Unreadable, strings.TrimPrefix(string(kv.Key), s.prefix+kind.StoragePrefix+"/"))
@@ -209,7 +212,9 @@ func (s *Store) decode(kind *scheme.Kind, kv *mvccpb.KeyValue) (scheme.Object, e
 		return nil, corrupt(string(kv.Key), err)
 	}
 	if fill := s.defaults(kind); fill != nil {
-		fill(obj)
+		if err := fill(obj); err != nil {
+			return nil, incomplete(string(kv.Key), err)
+		}
 	}
 	obj.SetResourceVersion(strconv.FormatInt(kv.ModRevision, 10))
 	return obj, nil

@@ -46,10 +46,11 @@ type Config struct {
 	Trace *trace.Recorder
 	// EventTTL is how long the store keeps events; DefaultEventTTL if 0.
 	EventTTL time.Duration
-	// Defaults returns the function that applies a stored kind's defaults to objects that are read,
-	// since an object may have been written by another program, or before a field existed. It
-	// returns nil for a kind without defaults. A nil function means that no kind has any.
-	Defaults func(kind *scheme.Kind) func(scheme.Object)
+	// Defaults returns the function that completes a stored kind's objects when they are read: they may
+	// have been written by another program, as another version, or before a field existed. Its error
+	// means that the object cannot be read at present. It returns nil for a kind without defaults. A nil
+	// function means that no kind has any.
+	Defaults func(kind *scheme.Kind) func(scheme.Object) error
 	// Overrides are the resources with a separate etcd cluster. It is reached with the same
 	// certificates and has the same Prefix.
 	Overrides []Override
@@ -69,7 +70,7 @@ type Store struct {
 	metrics  *metrics
 	elect    *election.Elections
 	streams  atomic.Int64
-	defaults func(kind *scheme.Kind) func(scheme.Object)
+	defaults func(kind *scheme.Kind) func(scheme.Object) error
 	// leases is the store of the cluster that holds leases, which fence writes; it may be this one.
 	// Only that store uses sightings.
 	leases    *Store
@@ -97,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg.EventTTL = DefaultEventTTL
 	}
 	if cfg.Defaults == nil {
-		cfg.Defaults = func(*scheme.Kind) func(scheme.Object) { return nil }
+		cfg.Defaults = func(*scheme.Kind) func(scheme.Object) error { return nil }
 	}
 	others, err := clusters(cfg.Table, cfg.Overrides)
 	if err != nil {

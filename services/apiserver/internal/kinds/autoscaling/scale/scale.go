@@ -71,7 +71,7 @@ func patch(c *rest.Call, format response.Format) error {
 		return written(c, format, scale)
 	}
 	return update(c, format, func(current *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
-		patched, found, err := change.Apply(current, newScale())
+		patched, found, err := change.Apply(current, newScale(), nil)
 		if err != nil {
 			return nil, err
 		}

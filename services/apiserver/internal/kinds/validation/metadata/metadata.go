@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,16 +22,18 @@ func Validate(obj metav1.Object, namespaced bool, found field.ErrorList) field.E
 	if len(found) == 0 {
 		found = apivalidation.ValidateObjectMetaAccessor(obj, namespaced, segment, path)
 	}
-	if typed, ok := obj.(runtime.Object); ok && !anyFinalizers(typed.GetObjectKind().GroupVersionKind()) {
+	_, custom := obj.(*unstructured.Unstructured)
+	if typed, ok := obj.(runtime.Object); ok && !custom && !anyFinalizers(typed.GetObjectKind().GroupVersionKind()) {
 		found = append(found, finalizers(obj.GetFinalizers(), path.Child("finalizers"))...)
 	}
 	return found
 }
 
-// anyFinalizers reports whether Kubernetes checks only the form of the finalizers of a kind.
+// anyFinalizers reports whether Kubernetes checks only the form of the finalizers of a kind, as it does
+// for custom resources.
 func anyFinalizers(kind schema.GroupVersionKind) bool {
 	switch kind.Group {
-	case "admissionregistration.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy":
+	case "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy":
 		return true
 	}
 	return kind.Group == "" && kind.Kind == "Event"

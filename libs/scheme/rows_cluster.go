@@ -5,6 +5,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	nodev1 "k8s.io/api/node/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -12,6 +13,15 @@ import (
 // clusterRows are the kinds that configure an apiserver and its nodes.
 func clusterRows() []Kind {
 	return []Kind{
+		{
+			GroupVersionKind: apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+			Resource:         "customresourcedefinitions", Singular: "customresourcedefinition",
+			ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"},
+			Subresources: []Subresource{status()}, StoragePrefix: "apiextensions.k8s.io/customresourcedefinitions",
+			newObject: func() Object { return &apiextensionsv1.CustomResourceDefinition{} },
+			newList:   func() runtime.Object { return &apiextensionsv1.CustomResourceDefinitionList{} },
+			etcd:      definitions(),
+		},
 		{
 			GroupVersionKind: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"),
 			Resource:         "runtimeclasses", Singular: "runtimeclass",

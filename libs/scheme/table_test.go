@@ -83,6 +83,7 @@ func TestKeys(t *testing.T) {
 		"flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration":       "prioritylevelconfigurations/name",
 		"certificates.k8s.io/v1 ClusterTrustBundle":                        "clustertrustbundles/name",
 		"certificates.k8s.io/v1 PodCertificateRequest":                     "podcertificaterequests/ns/name",
+		"apiextensions.k8s.io/v1 CustomResourceDefinition":                 "apiextensions.k8s.io/customresourcedefinitions/name",
 		"apiregistration.k8s.io/v1 APIService":                             "apiregistration.k8s.io/apiservices/name",
 	}
 	got := map[string]string{}

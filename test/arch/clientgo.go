@@ -32,6 +32,8 @@ var clientGoRooms = map[string][]string{
 	"services/apiserver/internal/http/webhook": {"rest"},
 	// Policies name their fields by JSON paths in the form of this package.
 	"services/apiserver/internal/kinds/admissionregistration": {"util/jsonpath"},
+	// Definitions of custom resources name fields by JSON paths, and webhooks by a client's configuration.
+	"services/apiserver/internal/kinds/custom": {"rest", "util/jsonpath"},
 	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},

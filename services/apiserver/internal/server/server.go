@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
@@ -26,6 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/customresources"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/systemobjects"
 )
@@ -68,6 +70,7 @@ func (s *Server) Run(ctx context.Context) error {
 		// Its end hands the publisher's role over.
 		lifecycle.Stage{Name: "NATS", Run: func(ctx context.Context) error { return p.link.Run(ctx) }},
 		lifecycle.Stage{Name: "filled watch cache", Start: p.fill},
+		lifecycle.Stage{Name: "custom resources", Start: p.defineCustom, Run: func(ctx context.Context) error { return p.custom.Run(ctx) }},
 		lifecycle.Stage{Name: "system objects", Start: p.createObjects, Run: func(ctx context.Context) error { return p.objects.Run(ctx) }},
 		lifecycle.Stage{Name: "bootstrap roles", Start: p.createRoles},
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
@@ -103,6 +106,7 @@ type plane struct {
 	users    *authn.Authenticator
 	objects  *systemobjects.Objects
 	members  *kubernetesservice.Member
+	custom   *customresources.Keeper
 	link     *link.Link
 	handler  http.Handler
 	// etcdReady checks etcd. Any client may ask for it and each check is a quorum read, so
@@ -171,6 +175,13 @@ func (p *plane) assemble() error {
 	p.members = kubernetesservice.New(kubernetesservice.Config{
 		Table: p.table, Store: st, Registry: p.registry, Address: address, Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
 	})
+	converters, err := custom.NewConverters(p.endpoints())
+	if err != nil {
+		return err
+	}
+	p.custom = customresources.New(customresources.Config{
+		Catalog: p.catalog, Converters: converters, Registry: p.registry, Feeds: p.feeds, Logger: p.cfg.Logger,
+	})
 	p.auditor = p.cfg.NewAuditor()
 	accounts, err := p.serviceAccounts()
 	if err != nil {
@@ -210,6 +221,11 @@ func (p *plane) runAudit(ctx context.Context) error {
 func (p *plane) fill(ctx context.Context) error {
 	p.gate.Waits("watch-cache", "the watch cache is not filled yet")
 	return p.feeds.Ready(ctx)
+}
+
+func (p *plane) defineCustom(ctx context.Context) error {
+	p.gate.Waits("crd-informer-synced", "the custom resources that etcd has definitions of are not served yet")
+	return p.custom.Install(ctx)
 }
 
 func (p *plane) createObjects(ctx context.Context) error {

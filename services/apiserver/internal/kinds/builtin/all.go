@@ -19,11 +19,13 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/admissionregistration"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/apiextensions"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/apiregistration"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/apps"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/autoscaling"
@@ -70,6 +72,7 @@ func All(config Config) map[schema.GroupVersionKind]*kinds.Definition {
 		corev1.SchemeGroupVersion.WithKind("Secret"):                                            core.Secret(),
 		corev1.SchemeGroupVersion.WithKind("Service"):                                           service.Service(config.Families, config.Services),
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"):                                    core.ServiceAccount(),
+		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"):                 apiextensions.CustomResourceDefinition(),
 		appsv1.SchemeGroupVersion.WithKind("ControllerRevision"):                                apps.ControllerRevision(),
 		appsv1.SchemeGroupVersion.WithKind("Deployment"):                                        apps.Deployment(),
 		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"):                                        apps.ReplicaSet(),

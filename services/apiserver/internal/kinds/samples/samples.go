@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -152,6 +153,9 @@ func (s *Set) Nth(kind *scheme.Kind, n int, namespace string) scheme.Object {
 	case *apiregistrationv1.APIService:
 		typed.Spec.Group = fmt.Sprintf("example-%d.com", n)
 		typed.Name = typed.Spec.Version + "." + typed.Spec.Group
+	case *apiextensionsv1.CustomResourceDefinition:
+		typed.Spec.Group = fmt.Sprintf("example-%d.com", n)
+		typed.Name = typed.Spec.Names.Plural + "." + typed.Spec.Group
 	case *corev1.Event:
 		typed.InvolvedObject.Namespace = namespace
 	case *eventsv1.Event:

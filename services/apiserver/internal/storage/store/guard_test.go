@@ -79,7 +79,11 @@ func TestGoldenKeys(t *testing.T) {
 	var keys []string
 	for key, value := range values {
 		keys = append(keys, key)
-		if !strings.HasPrefix(value, "k8s\x00") {
+		if strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") {
+			if !strings.HasPrefix(value, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",`) {
+				t.Errorf("the value of %s is not in Kubernetes' storage encoding: %q", key, value)
+			}
+		} else if !strings.HasPrefix(value, "k8s\x00") {
 			t.Errorf("the value of %s is not in Kubernetes' storage encoding: %q", key, value)
 		}
 	}

@@ -1,0 +1,237 @@
+package custom
+
+import (
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+)
+
+type (
+	crd     = apiextensionsv1.CustomResourceDefinition
+	version = apiextensionsv1.CustomResourceDefinitionVersion
+)
+
+// Definitions returns the definitions of the versions that a CustomResourceDefinition serves, and of the one
+// that etcd holds. They have the names that the definition's status has accepted.
+func Definitions(of *crd, converters *Converters) ([]*kinds.Definition, error) {
+	stored, err := storageVersion(of)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*rules{}
+	for i := range of.Spec.Versions {
+		one := &of.Spec.Versions[i]
+		if all[one.Name], err = rulesOfVersion(of, one); err != nil {
+			return nil, fmt.Errorf("reading version %s of %s: %w", one.Name, of.Name, err)
+		}
+	}
+	ways, err := converters.conversionsOf(of, all)
+	if err != nil {
+		return nil, err
+	}
+	var made []*kinds.Definition
+	for i := range of.Spec.Versions {
+		one := &of.Spec.Versions[i]
+		if !one.Served && !one.Storage {
+			continue
+		}
+		definition, err := define(of, one, stored, ways)
+		if err != nil {
+			return nil, fmt.Errorf("reading version %s of %s: %w", one.Name, of.Name, err)
+		}
+		made = append(made, definition)
+	}
+	return made, nil
+}
+
+func storageVersion(of *crd) (string, error) {
+	for i := range of.Spec.Versions {
+		if of.Spec.Versions[i].Storage {
+			return of.Spec.Versions[i].Name, nil
+		}
+	}
+	return "", fmt.Errorf("reading %s: no version is stored", of.Name)
+}
+
+// rulesOfVersion returns the rules of a version's schema.
+func rulesOfVersion(of *crd, one *version) (*rules, error) {
+	var in *apiextensions.CustomResourceValidation
+	if one.Schema != nil {
+		in = &apiextensions.CustomResourceValidation{}
+		if err := apiextensionsv1.Convert_v1_CustomResourceValidation_To_apiextensions_CustomResourceValidation(one.Schema.DeepCopy(), in, nil); err != nil {
+			return nil, err
+		}
+	}
+	return rulesOf(in, of.Spec.PreserveUnknownFields)
+}
+
+// define returns the definition of one version.
+func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Definition, error) {
+	r := ways.versions[one.Name]
+	layout, err := columnsOf(one.AdditionalPrinterColumns)
+	if err != nil {
+		return nil, err
+	}
+	labels, values, err := selectable(one.SelectableFields)
+	if err != nil {
+		return nil, err
+	}
+	kind := kindOf(of, one, stored)
+	k := &definer{rules: r, namespaced: kind.Namespaced}
+	definition := &kinds.Definition{
+		Kind: kind, Level: kinds.Full, Columns: layout, FieldLabels: labels, Fields: values, ConditionalUpdate: true,
+		Default:  func(obj scheme.Object) { r.Default(content(obj)) },
+		Validate: func(obj scheme.Object) field.ErrorList { return k.validate(content(obj)) },
+		Update: kinds.Change{
+			Prepare:  func(obj, old scheme.Object) { k.prepareUpdate(content(obj), content(old)) },
+			Validate: func(obj, old scheme.Object) field.ErrorList { return k.validateUpdate(content(obj), content(old)) },
+		},
+		PrepareForCreate: func(obj scheme.Object) { k.prepare(content(obj)) },
+		Prune:            func(obj scheme.Object, report bool) ([]string, error) { return r.Prune(content(obj), false, report) },
+		Subresources:     map[string]kinds.Change{},
+	}
+	if of.DeletionTimestamp != nil {
+		definition.Closed = "create not allowed while custom resource definition is terminating"
+	}
+	if storage := kind.Storage.GroupVersion(); kind.Stored() {
+		definition.Restore = func(obj scheme.Object) error { return ways.restore(content(obj), storage) }
+	} else {
+		definition.ToStored, definition.FromStored = ways.to(storage), ways.to(kind.GroupVersion())
+	}
+	if parts := one.Subresources; parts != nil {
+		k.status, k.scale = parts.Status != nil, parts.Scale
+	}
+	if k.status {
+		definition.Subresources["status"] = kinds.Change{
+			Prepare:  func(obj, old scheme.Object) { prepareStatus(content(obj), content(old)) },
+			Validate: func(obj, old scheme.Object) field.ErrorList { return k.validateStatus(content(obj), content(old)) },
+		}
+	}
+	if k.scale != nil {
+		definition.Replicas = replicasOf(k.scale)
+	}
+	return definition, nil
+}
+
+// kindOf returns what clients know of a version.
+func kindOf(of *crd, one *version, stored string) *scheme.Kind {
+	names := &of.Status.AcceptedNames
+	gk := schema.GroupKind{Group: of.Spec.Group, Kind: names.Kind}
+	kind := &scheme.Kind{
+		GroupVersionKind: gk.WithVersion(one.Name), Storage: gk.WithVersion(stored), Custom: true,
+		Resource: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
+		Namespaced: of.Spec.Scope == apiextensionsv1.NamespaceScoped, StoragePrefix: of.Spec.Group + "/" + names.Plural,
+	}
+	kind.Unserved = !one.Served
+	for i := range of.Spec.Versions {
+		if name := of.Spec.Versions[i].Name; name != stored {
+			kind.StoredVersions = append(kind.StoredVersions, name)
+		}
+	}
+	verbs := []string{"get", "patch", "update"}
+	if parts := one.Subresources; parts != nil && parts.Scale != nil {
+		kind.Subresources = append(kind.Subresources, scheme.Subresource{
+			Name: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Verbs: verbs,
+		})
+	}
+	if parts := one.Subresources; parts != nil && parts.Status != nil {
+		kind.Subresources = append(kind.Subresources, scheme.Subresource{Name: "status", Verbs: verbs})
+	}
+	if one.Deprecated {
+		kind.Deprecated = fmt.Sprintf("%s/%s %s is deprecated", of.Spec.Group, one.Name, names.Kind)
+		if one.DeprecationWarning != nil {
+			kind.Deprecated = *one.DeprecationWarning
+		}
+	}
+	return kind
+}
+
+// definer is what the functions of a definition know of their version.
+type definer struct {
+	rules      *rules
+	namespaced bool
+	status     bool
+	scale      *apiextensionsv1.CustomResourceSubresourceScale
+}
+
+func (k *definer) prepare(u *unstructured.Unstructured) {
+	if k.status {
+		delete(u.Object, "status")
+	}
+	u.SetGeneration(1)
+}
+
+// prepareUpdate keeps the status if it has a subresource of its own. Whatever else changes, except the
+// metadata, counts as a generation.
+func (k *definer) prepareUpdate(u, old *unstructured.Unstructured) {
+	if k.status {
+		delete(u.Object, "status")
+		if status, ok := old.Object["status"]; ok {
+			u.Object["status"] = status
+		}
+	}
+	if !sameButMetadata(u.Object, old.Object) {
+		u.SetGeneration(old.GetGeneration() + 1)
+	}
+}
+
+func sameButMetadata(one, two map[string]any) bool {
+	without := func(all map[string]any) map[string]any {
+		rest := map[string]any{}
+		for name, value := range all {
+			if name != "metadata" {
+				rest[name] = value
+			}
+		}
+		return rest
+	}
+	return apiequality.Semantic.DeepEqual(without(one), without(two))
+}
+
+// prepareStatus restores all but the status, and the owners of its fields.
+func prepareStatus(u, old *unstructured.Unstructured) {
+	status, ok := u.Object["status"]
+	owners := u.GetManagedFields()
+	u.Object = old.DeepCopy().Object
+	u.SetManagedFields(owners)
+	delete(u.Object, "status")
+	if ok {
+		u.Object["status"] = status
+	}
+}
+
+func (k *definer) validate(u *unstructured.Unstructured) field.ErrorList {
+	errs := validateMetadata(u, k.namespaced)
+	errs = append(errs, validateScale(u, k.scale, true)...)
+	return append(errs, k.rules.Validate(u)...)
+}
+
+func (k *definer) validateUpdate(u, old *unstructured.Unstructured) field.ErrorList {
+	errs := validateMetadataUpdate(u, old)
+	errs = append(errs, validateScale(u, k.scale, true)...)
+	return append(errs, k.rules.ValidateUpdate(u, old)...)
+}
+
+func (k *definer) validateStatus(u, old *unstructured.Unstructured) field.ErrorList {
+	errs := validateMetadataUpdate(u, old)
+	errs = append(errs, validateScale(u, k.scale, false)...)
+	return append(errs, k.rules.ValidateStatus(u, old)...)
+}
+
+// content returns an object of a custom kind, which is always unstructured.
+func content(obj scheme.Object) *unstructured.Unstructured {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		panic(fmt.Sprintf("an object of a custom kind is a %T", obj))
+	}
+	return u
+}

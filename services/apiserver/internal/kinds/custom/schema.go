@@ -1,0 +1,95 @@
+package custom
+
+import (
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// rules are what the schema of one version says of an object. They are read-only and safe for concurrent
+// use.
+type rules struct {
+	structural *schema.Structural
+	// keeps means that fields that the schema does not have are kept.
+	keeps bool
+	// whole and status check an object, and its status, by the schema's OpenAPI part.
+	whole, status validation.SchemaValidator
+	// expressions checks the schema's CEL rules; nil if it has none.
+	expressions *cel.Validator
+}
+
+// rulesOf returns the rules of a version's schema, which may be nil. keeps is the definition's
+// preserveUnknownFields.
+func rulesOf(of *apiextensions.CustomResourceValidation, keeps bool) (*rules, error) {
+	r := &rules{keeps: keeps}
+	var whole, status *apiextensions.JSONSchemaProps
+	if of != nil && of.OpenAPIV3Schema != nil {
+		whole = of.OpenAPIV3Schema
+		if part, ok := whole.Properties["status"]; ok {
+			status = &part
+		}
+		var err error
+		if r.structural, err = schema.NewStructural(whole); err != nil {
+			return nil, fmt.Errorf("reading the schema: %w", err)
+		}
+	}
+	var err error
+	if r.whole, _, err = validation.NewSchemaValidator(whole); err != nil {
+		return nil, fmt.Errorf("compiling the schema: %w", err)
+	}
+	if r.status, _, err = validation.NewSchemaValidator(status); err != nil {
+		return nil, fmt.Errorf("compiling the schema of the status: %w", err)
+	}
+	r.expressions = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
+	return r, nil
+}
+
+// Prune removes what the schema does not have, and what is null where the schema allows no null. It returns
+// the paths of the removed fields if asked for them. An error means that the object's metadata, or that of
+// an object within it, is of a wrong type; if lenient, such metadata is removed instead, as for what etcd
+// holds.
+func (r *rules) Prune(u *unstructured.Unstructured, lenient, report bool) (unknown []string, err error) {
+	apiVersion, kind := u.GetAPIVersion(), u.GetKind()
+	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+		DropMalformedFields: lenient, ReturnUnknownFieldPaths: report,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !r.keeps {
+		unknown = append(unknown, pruning.PruneWithOptions(u.Object, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: report})...)
+		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, r.structural)
+	}
+	failed, paths := objectmeta.CoerceWithOptions(nil, u.Object, r.structural, false, objectmeta.CoerceOptions{
+		DropInvalidFields: lenient, ReturnUnknownFieldPaths: report,
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	if lenient && meta.Generation == 0 {
+		meta.Generation = 1 // Objects of very old versions of Kubernetes have none.
+	}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind(kind)
+	if found {
+		if err := objectmeta.SetObjectMeta(u.Object, meta); err != nil {
+			return nil, err
+		}
+	}
+	return append(unknown, paths...), nil
+}
+
+// Default sets the defaults of the schema.
+func (r *rules) Default(u *unstructured.Unstructured) {
+	if r.structural != nil {
+		defaulting.Default(u.Object, r.structural)
+	}
+}

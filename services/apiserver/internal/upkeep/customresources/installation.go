@@ -1,0 +1,104 @@
+package customresources
+
+import (
+	"reflect"
+	"slices"
+
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+)
+
+// installation is what is in the catalog because of one definition.
+type installation struct {
+	of    *crd
+	kinds []*scheme.Kind
+}
+
+// installable reports whether a definition has all the names under which it is served.
+func installable(c *crd) bool {
+	return c.Status.AcceptedNames.Plural != "" && c.Status.AcceptedNames.Kind != "" && (apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established) ||
+		apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted))
+}
+
+// install brings what the catalog has of a definition into step with it.
+func (k *Keeper) install(c *crd) error {
+	was := k.installed[c.Name]
+	switch {
+	case !installable(c):
+		k.remove(c.Name)
+		return nil
+	case was != nil && was.of.UID == c.UID && sameForClients(was.of, c):
+		was.of = c
+		return nil
+	}
+	definitions, err := custom.Definitions(c, k.cfg.Converters)
+	if err != nil {
+		return err
+	}
+	var gone []*scheme.Kind
+	if was != nil {
+		gone = was.kinds
+		if was.of.UID == c.UID && sameInEtcd(was.of, c) {
+			keepKinds(definitions, was.kinds)
+		}
+	}
+	if err := k.cfg.Catalog.Replace(gone, definitions); err != nil {
+		return err
+	}
+	now := &installation{of: c}
+	for _, definition := range definitions {
+		now.kinds = append(now.kinds, definition.Kind)
+	}
+	k.installed[c.Name] = now
+	return nil
+}
+
+// sameForClients reports whether two states of a definition serve the same.
+func sameForClients(a, b *crd) bool {
+	return (a.DeletionTimestamp != nil) == (b.DeletionTimestamp != nil) &&
+		apiequality.Semantic.DeepEqual(a.Spec, b.Spec) && apiequality.Semantic.DeepEqual(a.Status.AcceptedNames, b.Status.AcceptedNames)
+}
+
+// sameInEtcd reports whether two states of a definition read the same from etcd, so that what is cached of
+// their objects stays true.
+func sameInEtcd(a, b *crd) bool {
+	return a.Spec.PreserveUnknownFields == b.Spec.PreserveUnknownFields && apiequality.Semantic.DeepEqual(a.Spec.Conversion, b.Spec.Conversion) &&
+		slices.EqualFunc(a.Spec.Versions, b.Spec.Versions, func(one, two apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return one.Name == two.Name && one.Storage == two.Storage && apiequality.Semantic.DeepEqual(one.Schema, two.Schema)
+		})
+}
+
+// keepKinds gives definitions the kinds that are installed, where they are equal, so that watches go on.
+func keepKinds(definitions []*kinds.Definition, installed []*scheme.Kind) {
+	for _, definition := range definitions {
+		for _, kind := range installed {
+			if reflect.DeepEqual(kind, definition.Kind) {
+				definition.Kind = kind
+			}
+		}
+	}
+}
+
+// remove removes what the catalog has of a definition.
+func (k *Keeper) remove(name string) {
+	if was := k.installed[name]; was != nil {
+		for _, kind := range was.kinds {
+			k.cfg.Catalog.Remove(kind.GroupVersionKind)
+		}
+		delete(k.installed, name)
+	}
+}
+
+// removeOthers removes what the catalog has of definitions that are no longer there.
+func (k *Keeper) removeOthers(all []*crd) {
+	for name := range k.installed {
+		if !slices.ContainsFunc(all, func(c *crd) bool { return c.Name == name }) {
+			k.remove(name)
+		}
+	}
+}

@@ -9,24 +9,17 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/objectmeta"
 )
 
-const (
-	// Kubernetes' generated names: the prefix is truncated so that prefix and suffix have at most
-	// 63 characters.
-	generatedSuffix = 5
-	generatedPrefix = 63 - generatedSuffix
-	// Kubernetes tries this many names before it gives up (RetryGenerateName).
-	generateAttempts = 8
-)
+// generateAttempts is how many names Kubernetes tries before it gives up (RetryGenerateName).
+const generateAttempts = 8
 
 // Create writes a new object into namespace, which is empty for cluster-scoped kinds. The registry
 // takes ownership of obj. The field manager of opts becomes the owner of all its fields. Create
@@ -52,7 +45,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 		}}
 	}
 	obj.SetResourceVersion("")
-	wipeSystemFields(obj)
+	objectmeta.Wipe(obj)
 	if r.strategy.Default != nil {
 		r.strategy.Default(obj)
 	}
@@ -70,9 +63,9 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	prefix := ""
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		prefix = obj.GetGenerateName()
-		obj.SetName(generateName(prefix))
+		obj.SetName(objectmeta.GenerateName(prefix))
 	}
-	r.fillSystemFields(obj)
+	objectmeta.Fill(obj, r.kind)
 	warnAbout(ctx, obj, r.strategy.ReplacedWarnings)
 	if r.strategy.PrepareForCreate != nil {
 		r.strategy.PrepareForCreate(obj)
@@ -134,7 +127,7 @@ func (r *Resource) writeNamed(ctx context.Context, namespace, prefix string, obj
 			return nil, apierrors.NewGenerateNameConflict(r.kind.GroupResource(), obj.GetName(), 1)
 		}
 		taken := obj.GetName()
-		obj.SetName(generateName(prefix))
+		obj.SetName(objectmeta.GenerateName(prefix))
 		if r.strategy.Renamed != nil {
 			r.strategy.Renamed(obj, taken)
 		}
@@ -186,25 +179,6 @@ func (r *Resource) explainExisting(ctx context.Context, namespace, name string, 
 	explained := status.Status()
 	explained.Message = "object is being deleted: " + explained.Message
 	return &apierrors.StatusError{ErrStatus: explained}
-}
-
-// wipeSystemFields clears the metadata that a client may not choose, before anything sees it or
-// becomes its owner.
-func wipeSystemFields(obj scheme.Object) {
-	obj.SetUID("")
-	obj.SetCreationTimestamp(metav1.Time{})
-	obj.SetDeletionTimestamp(nil)
-	obj.SetDeletionGracePeriodSeconds(nil)
-	obj.SetSelfLink("")
-}
-
-// fillSystemFields sets the metadata that a client may not choose.
-func (r *Resource) fillSystemFields(obj scheme.Object) {
-	wipeSystemFields(obj)
-	obj.SetUID(uuid.NewUUID())
-	obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
-	obj.SetGeneration(0)
-	obj.GetObjectKind().SetGroupVersionKind(r.kind.GroupVersionKind)
 }
 
 func (r *Resource) validateNew(obj scheme.Object) error {
@@ -267,13 +241,6 @@ func (r *Resource) rename(err error) error {
 
 // asStatus finds the API error in err.
 func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
-
-func generateName(prefix string) string {
-	if len(prefix) > generatedPrefix {
-		prefix = prefix[:generatedPrefix]
-	}
-	return prefix + utilrand.String(generatedSuffix)
-}
 
 // IsDryRun reports whether a request's dryRun option forbids writing. Any directive does, known or
 // not. https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run

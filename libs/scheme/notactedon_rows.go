@@ -12,7 +12,6 @@ import (
 func notActedOn() map[string][]NotActedOn {
 	const (
 		noPods     = "no pods are made for it; a Deployment runs pods"
-		noWebhooks = "the webhook is never called, also with failurePolicy Fail"
 		noPolicies = "no request is checked or changed by it"
 		noVolumes  = "no volume is bound, made or attached; use emptyDir, hostPath, configMap, secret or projected volumes"
 		noDevices  = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
@@ -34,8 +33,6 @@ func notActedOn() map[string][]NotActedOn {
 		"IngressClass.networking.k8s.io":      whole("endpointslice-controller", noTraffic),
 		"Endpoints.":                          whole("kube-proxy", noTraffic),
 		"EndpointSlice.discovery.k8s.io":      whole("kube-proxy", noTraffic),
-		"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   whole("ValidatingAdmissionWebhook", noWebhooks),
-		"MutatingWebhookConfiguration.admissionregistration.k8s.io":     whole("MutatingAdmissionWebhook", noWebhooks),
 		"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        whole("ValidatingAdmissionPolicy", noPolicies),
 		"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": whole("ValidatingAdmissionPolicy", noPolicies),
 		"MutatingAdmissionPolicy.admissionregistration.k8s.io":          whole("MutatingAdmissionPolicy", noPolicies),

@@ -39,8 +39,6 @@ var testedElsewhere = map[string]string{
 	"services/standalone":                                 isDoor,
 	"services/apiserver/internal/http/rest/resttest":      isTestSupport,
 	"services/nodeagent/internal/runtime/conformance":     isTestSupport,
-
-	"services/apiserver/internal/http/webhook/webhooktest": isTestSupport,
 }
 
 // The reasons that several packages share.

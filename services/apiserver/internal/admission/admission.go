@@ -72,4 +72,7 @@ type Plugin struct {
 	// Mutate may change the object, before validation. Validate may only refuse, after validation.
 	// Either may be nil.
 	Mutate, Validate func(ctx context.Context, req *Request) error
+	// Close ends what the plugin keeps between requests, such as connections, when the last request has
+	// ended; nil if it keeps nothing.
+	Close func()
 }

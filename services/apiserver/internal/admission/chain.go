@@ -48,6 +48,15 @@ func (c *Chain) Validate(ctx context.Context, req *Request) error {
 	return nil
 }
 
+// Close ends what the plugins keep between requests. No request may be under way.
+func (c *Chain) Close() {
+	for _, p := range c.plugins {
+		if p.Close != nil {
+			p.Close()
+		}
+	}
+}
+
 // Names returns the plugins in the order in which they run.
 func (c *Chain) Names() []string {
 	names := make([]string, len(c.plugins))

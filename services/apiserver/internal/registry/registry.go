@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -27,6 +28,8 @@ type Config struct {
 	Feeds *feed.Feeds
 	// Logger receives what goes wrong outside requests; slog.Default if nil.
 	Logger *slog.Logger
+	// Registerer registers the metrics of admission plugins; nil for none.
+	Registerer prometheus.Registerer
 	// Authorizer tells admission plugins whether the user may do what a write implies.
 	Authorizer authz.Authorizer
 	// Admission are admission plugins in addition to the built-in ones. EnableAdmission and
@@ -60,7 +63,8 @@ func New(config Config) (*Registry, error) {
 		config: config, log: config.Logger, table: table,
 	}
 	admit, err := plugins.New(plugins.Config{
-		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
+		Table: table, Lookup: lookup{r}, Kinds: config.Catalog, Authorizer: config.Authorizer, Extra: config.Admission,
+		Logger: config.Logger, Registerer: config.Registerer,
 		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations,
 	})
 	if err != nil {
@@ -71,6 +75,10 @@ func New(config Config) (*Registry, error) {
 	r.resources = scheme.Derive(table, r.resourcesOf)
 	return r, nil
 }
+
+// Close ends what admission plugins keep between requests, such as connections to webhooks. No request
+// may be under way.
+func (r *Registry) Close() { r.admission.Close() }
 
 // resourcesOf returns the resources of kinds.
 func (r *Registry) resourcesOf(kinds []*scheme.Kind) map[*scheme.Kind]*Resource {

@@ -130,7 +130,10 @@ func (p *plane) open(ctx context.Context) error {
 	return nil
 }
 
-func (p *plane) close(context.Context) error { return p.store.Close() }
+func (p *plane) close(context.Context) error {
+	p.registry.Close()
+	return p.store.Close()
+}
 
 // assemble creates the parts that work on etcd. It starts none.
 func (p *plane) assemble() error {
@@ -154,7 +157,7 @@ func (p *plane) assemble() error {
 	}
 	p.registry, err = registry.New(registry.Config{
 		Catalog: p.catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
-		Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
+		Registerer: p.cfg.Registerer, Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
 		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
 		AdmissionConfigurations: p.cfg.Admission.Configurations(),
 	})

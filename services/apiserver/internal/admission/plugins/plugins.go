@@ -6,9 +6,11 @@ package plugins
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -41,6 +43,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/serviceaccount"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/storageclass"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/taints"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/webhooks"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
@@ -50,6 +53,13 @@ type Config struct {
 	Table *scheme.Table
 	// Lookup reads other objects.
 	Lookup admission.Lookup
+	// Kinds defaults and converts objects for the plugins that ask webhooks; required unless these are
+	// disabled.
+	Kinds admission.Kinds
+	// Logger receives failed calls of webhooks; slog.Default if nil. Registerer registers the plugins'
+	// metrics; nil for none.
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 	// Authorizer answers the plugins that check the user's rights. Without it, those that need it
 	// are left out.
 	Authorizer authz.Authorizer
@@ -92,7 +102,7 @@ const (
 // Why plugins of Kubernetes are not here.
 const (
 	noControllers = "its controllers, which take the finalizers away again, are not here, and without them every claim and volume would hang in deletion"
-	noWebhooks    = "webhooks are not called"
+	noImagePolicy = "no webhook is asked about images"
 	noPolicies    = "admission policies are not evaluated"
 )
 
@@ -109,7 +119,7 @@ func list() []entry {
 		{name: "NodeRestriction", plugin: nodeRestriction},
 		{name: "TaintNodesByCondition", plugin: alone(taints.NodesByCondition)},
 		{name: "AlwaysPullImages", plugin: alone(alwayspullimages.Plugin), flags: off},
-		{name: "ImagePolicyWebhook", flags: off, absent: noWebhooks},
+		{name: "ImagePolicyWebhook", flags: off, absent: noImagePolicy},
 		{name: "PodSecurity", plugin: podSecurity, flags: configured},
 		{name: "PodNodeSelector", plugin: podNodeSelector, flags: off | configured},
 		{name: "Priority", plugin: reading(priority.Plugin)},
@@ -133,9 +143,9 @@ func list() []entry {
 		{name: "NodeDeclaredFeatureValidator", plugin: nodeDeclaredFeatures},
 		{name: "PodResizeValidator", plugin: reading(podresize.Plugin)},
 		{name: "MutatingAdmissionPolicy", absent: noPolicies},
-		{name: "MutatingAdmissionWebhook", absent: noWebhooks},
+		{name: mutatingWebhook, plugin: mutatingWebhooks, flags: configured},
 		{name: "ValidatingAdmissionPolicy", absent: noPolicies},
-		{name: "ValidatingAdmissionWebhook", absent: noWebhooks},
+		{name: validatingWebhook, plugin: validatingWebhooks, flags: configured},
 		// Config.Extra run here.
 		{name: resourceQuota, plugin: resourceQuotas, flags: configured},
 		{name: "AlwaysDeny", plugin: alone(alwaysdeny.Plugin), flags: off},
@@ -211,6 +221,23 @@ func resourceQuotas(c Config) (admission.Plugin, error) {
 
 func ownerReferences(c Config) (admission.Plugin, error) {
 	return ownerreferences.Plugin(c.Table, c.Authorizer), nil
+}
+
+const mutatingWebhook, validatingWebhook = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
+
+func mutatingWebhooks(c Config) (admission.Plugin, error) {
+	return webhooks.Mutating(c.webhooks(mutatingWebhook))
+}
+
+func validatingWebhooks(c Config) (admission.Plugin, error) {
+	return webhooks.Validating(c.webhooks(validatingWebhook))
+}
+
+func (c Config) webhooks(name string) webhooks.Config {
+	return webhooks.Config{
+		Objects: c.objects(), Kinds: c.Kinds, Authorizer: c.Authorizer, Document: c.Configurations[name],
+		Logger: c.Logger, Registerer: c.Registerer,
+	}
 }
 
 // Names returns the names that can be enabled and disabled, in the order in which the plugins run.

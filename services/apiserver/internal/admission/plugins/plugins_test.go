@@ -31,18 +31,18 @@ func TestDefaultSet(t *testing.T) {
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 			"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota",
 		}},
 		{"with plugins that are off by default", Config{Authorizer: &admissiontest.Authorizer{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
 			"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota",
 		}},
 		{"with extra plugins", Config{Extra: []admission.Plugin{escalation, another}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook",
 			"Escalation", "Another", "ResourceQuota",
 		}},
 		{"with disabled plugins", Config{
@@ -50,7 +50,7 @@ func TestDefaultSet(t *testing.T) {
 			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize"},
 		}, []string{
 			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "RuntimeClass", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "Another",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "Another",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestNamesOfPlugins(t *testing.T) {
 		{"unknown to enable", Config{Enable: []string{"PodSecurty"}}, []string{`enable-admission-plugins plugin "PodSecurty" is unknown`, "NamespaceLifecycle", "ResourceQuota"}},
 		{"unknown to disable", Config{Disable: []string{"Webhooks"}}, []string{`disable-admission-plugins plugin "Webhooks" is unknown`}},
 		{"not here", Config{Enable: []string{"StorageObjectInUseProtection"}}, []string{`enable-admission-plugins plugin "StorageObjectInUseProtection" is not here yet: its controllers`}},
-		{"not here, to disable", Config{Disable: []string{"ValidatingAdmissionWebhook"}}, []string{`disable-admission-plugins plugin "ValidatingAdmissionWebhook" is not here yet: webhooks are not called`}},
+		{"not here, to disable", Config{Disable: []string{"ImagePolicyWebhook"}}, []string{`disable-admission-plugins plugin "ImagePolicyWebhook" is not here yet: no webhook is asked about images`}},
 		{"enabled and disabled", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
 		{"two with the same name", Config{Extra: []admission.Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
 		{"the name of one that is not here", Config{Extra: []admission.Plugin{{Name: "MutatingAdmissionPolicy"}}}, []string{`two plugins named "MutatingAdmissionPolicy"`}},

@@ -154,6 +154,14 @@ func (r *Record) Annotate(key, value string) {
 	r.event.Annotations = annotations
 }
 
+// AnnotateRequest is Annotate for what reveals parts of the object: it adds nothing unless the object
+// is recorded as well.
+func (r *Record) AnnotateRequest(key, value string) {
+	if r.wantsRequest() {
+		r.Annotate(key, value)
+	}
+}
+
 // Request records the object that the client sent. Its kind must be set.
 func (r *Record) Request(obj runtime.Object) {
 	if r == nil {

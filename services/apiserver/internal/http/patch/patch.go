@@ -49,9 +49,13 @@ func New(table *scheme.Table) (*Patcher, error) {
 	if !ok {
 		return nil, errors.New("creating a patcher: the table has no codec for JSON")
 	}
-	bounded.Do(func() { jsonpatch.AccumulatedCopySizeLimit = maxCopied })
+	BoundCopies()
 	return &Patcher{json: info}, nil
 }
+
+// BoundCopies bounds how much the operations of one JSON patch may copy. It applies to all JSON patches
+// of the process, and must be called before any is applied.
+func BoundCopies() { bounded.Do(func() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }) }
 
 // Types returns the content types that a PATCH of a kind may have. A custom kind has no Go type that
 // says how a strategic merge patch merges lists.

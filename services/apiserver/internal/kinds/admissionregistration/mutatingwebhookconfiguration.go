@@ -27,6 +27,7 @@ func MutatingWebhooks() *kinds.Definition {
 			Validate: validateMutatingWebhooksUpdate,
 		},
 		ConditionalUpdate: true,
+		Obeyed:            true,
 	}.Definition()
 }
 

@@ -30,6 +30,7 @@ func ValidatingWebhooks() *kinds.Definition {
 			Validate: validateValidatingWebhooksUpdate,
 		},
 		ConditionalUpdate: true,
+		Obeyed:            true,
 	}.Definition()
 }
 

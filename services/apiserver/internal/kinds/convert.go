@@ -1,0 +1,37 @@
+package kinds
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Default sets the fields of obj that a client may omit, if its kind has a definition.
+func (c *Catalog) Default(obj scheme.Object) {
+	if definition := c.Of(c.table.KindOf(obj)); definition != nil && definition.Default != nil {
+		definition.Default(obj)
+	}
+}
+
+// Convert returns obj as another kind that is stored as the same one. It leaves obj as it is. It is an
+// error if the kinds are not stored as one, or if one of them is not served.
+func (c *Catalog) Convert(_ context.Context, obj scheme.Object, to *scheme.Kind) (scheme.Object, error) {
+	from, target := c.Of(c.table.KindOf(obj)), c.Of(to)
+	if from == nil || target == nil || from.Storage != target.Storage {
+		return nil, fmt.Errorf("converting a %v to %v: these are not stored as the same kind",
+			obj.GetObjectKind().GroupVersionKind(), to.GroupVersionKind)
+	}
+	converted, ok := obj.DeepCopyObject().(scheme.Object)
+	if !ok {
+		return nil, fmt.Errorf("converting a %T: its copy has no metadata", obj)
+	}
+	if from.ToStored != nil {
+		converted = from.ToStored(converted)
+	}
+	if target.FromStored != nil {
+		converted = target.FromStored(converted)
+	}
+	converted.GetObjectKind().SetGroupVersionKind(to.GroupVersionKind)
+	return converted, nil
+}

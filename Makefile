@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream images compose-test bench bench-apiserver bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream images compose-test conformance bench bench-apiserver bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -132,6 +132,12 @@ images: ## Build the container images of the services; needs Docker (BuildKit).
 
 compose-test: bin/garboard images ## Scale the plane in containers under load; needs Docker Compose. Without Docker: go run ./test/compose/machine run make compose-test.
 	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_VERSION=$(VERSION) GARBOARD_REQUIRE_COMPOSE=1 go test -tags compose -count=1 -timeout 45m -v ./test/compose
+
+# A KUBECONFIG from the environment is ignored: specs change a cluster.
+JUDGED = $(if $(findstring command,$(origin KUBECONFIG)),$(KUBECONFIG))
+conformance: bin/garboard ## Run Kubernetes' conformance specs: CLASS=A,B or FOCUS='regexp'; against a new plane, or KUBECONFIG=file. CONFORMANCE_FLAGS adds flags.
+	cd test/conformance/suite && go test .
+	go run ./test/conformance -class "$${CLASS:-}" -focus "$${FOCUS:-}" $(if $(JUDGED),-kubeconfig '$(JUDGED)') $(CONFORMANCE_FLAGS)
 
 bench: ## Run the benchmarks ten times each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...

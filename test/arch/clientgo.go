@@ -39,6 +39,7 @@ var clientGoRooms = map[string][]string{
 	"bench/fabric":          {"kubernetes", "rest"},
 	"test/chaos/load":       {"rest"},
 	"test/chaos/plane":      {"kubernetes/scheme", "rest", "tools/clientcmd"},
+	"test/conformance":      {"tools/clientcmd"},
 	"test/e2e/plane":        {"tools/clientcmd", "tools/clientcmd/api"},
 	"test/outage":           {"kubernetes", "rest", "tools/clientcmd"},
 	"test/outage/followers": {"informers", "kubernetes", "rest", "tools/cache"},

@@ -120,8 +120,8 @@ func (r *Resource) ListOf(found *Listing) (runtime.Object, error) {
 //   - N with Exact, or with a limit and no match: exactly N, from etcd's past;
 //   - N otherwise: at least N, from the feed, with a wait of up to 3 s;
 //   - a continue token: the state that the first page showed, from the feed if nothing changed since,
-//     else from etcd's past. If that is compacted: 410 with a token that continues the list with the
-//     current state.
+//     else from etcd's past. In both cases, once etcd has compacted it: 410 with a token that
+//     continues the list with the current state.
 func (r *Resource) Read(ctx context.Context, namespace string, opts metav1.ListOptions) (*Listing, error) {
 	if err := listing.Validate(opts, false); err != nil {
 		return nil, err
@@ -152,7 +152,9 @@ func (r *Resource) read(ctx context.Context, namespace string, opts metav1.ListO
 		}
 		past := store.ListOptions{Namespace: namespace, Limit: limit, Continue: opts.Continue, Keep: selected.Keep()}
 		if revision > 0 {
-			if reading, ok := r.feed().ReadAt(selected.View(), revision); ok {
+			// A token ends with the compaction of its revision, even if nothing has changed since: clients
+			// wait for that, and every apiserver must say the same.
+			if reading, ok := r.feed().ReadAt(selected.View(), revision); ok && r.store.Retains(ctx, r.stored, revision) {
 				return r.page(selected, reading, namespace, from, limit)
 			}
 			return r.readPast(ctx, past)

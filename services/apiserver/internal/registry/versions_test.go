@@ -322,6 +322,26 @@ func TestContinue(t *testing.T) {
 	}
 }
 
+// TestContinueExpires checks that a token ends with the compaction of its revision, although the feed
+// still has that state.
+func TestContinueExpires(t *testing.T) {
+	t.Parallel()
+	b := newBook(t, feed.DefaultPatience)
+	first, err := b.list(metav1.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Etcd.Put(t, map[string]string{"/elsewhere": "y"})
+	if second, err := b.list(metav1.ListOptions{Limit: 1, Continue: first.Continue}); err != nil || contents(second) != "b" {
+		t.Fatalf("before the compaction: %+v, %v", second, err)
+	}
+	b.Etcd.Compact(t, number(t, b.now()))
+	_, err = b.list(metav1.ListOptions{Limit: 1, Continue: first.Continue})
+	if got := told(err); got != inconsistent {
+		t.Errorf("after the compaction:\n got %s\nwant %s", got, inconsistent)
+	}
+}
+
 // TestContinueOverAllNamespaces continues within and between namespaces, and for kinds without a
 // namespace.
 func TestContinueOverAllNamespaces(t *testing.T) {

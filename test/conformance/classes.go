@@ -13,11 +13,8 @@ import (
 //go:embed classes.txt
 var classesFile string
 
-// The marks in a spec's name that decide when it runs.
-const (
-	serialMark = "[Serial]"
-	slowMark   = "[Slow]"
-)
+// serialMark is in the name of a spec that must run alone.
+const serialMark = "[Serial]"
 
 // spec is one test of the suite.
 type spec struct {
@@ -27,9 +24,6 @@ type spec struct {
 
 // serial reports whether the spec must run alone.
 func (s spec) serial() bool { return strings.Contains(s.name, serialMark) }
-
-// slow reports whether the spec takes minutes.
-func (s spec) slow() bool { return strings.Contains(s.name, slowMark) }
 
 // readClasses reads the format that the head of classes.txt describes.
 func readClasses(text string) ([]spec, error) {

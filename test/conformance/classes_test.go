@@ -39,14 +39,14 @@ func TestReadClassesRefuses(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	all, err := readClasses("# head\n== A: nothing\none [Serial]\ntwo [Slow]\n\n== B: more\nthree\n")
+	all, err := readClasses("# head\n== A: nothing\none [Serial]\ntwo\n\n== B: more\nthree\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ classes, focus, want, fault string }{
-		{"", "", "one [Serial],two [Slow],three", ""},
-		{"A", "", "one [Serial],two [Slow]", ""},
-		{"B,A", "^t", "two [Slow],three", ""},
+		{"", "", "one [Serial],two,three", ""},
+		{"A", "", "one [Serial],two", ""},
+		{"B,A", "^t", "two,three", ""},
 		{"", `\[Serial\]`, "one [Serial]", ""},
 		{"C", "", "", `there is no class "C"`},
 		{"A", "three", "", "no spec"},
@@ -56,8 +56,8 @@ func TestChoose(t *testing.T) {
 		var names []string
 		for _, s := range chosen {
 			names = append(names, s.name)
-			if s.serial() != (s.name == "one [Serial]") || s.slow() != (s.name == "two [Slow]") {
-				t.Errorf("%q: serial %v, slow %v", s.name, s.serial(), s.slow())
+			if s.serial() != (s.name == "one [Serial]") {
+				t.Errorf("%q: serial %v", s.name, s.serial())
 			}
 		}
 		if got := strings.Join(names, ","); got != tc.want {

@@ -44,20 +44,16 @@ func (r *runner) all(ctx context.Context, specs []spec, parallel int) error {
 	return r.batch(ctx, serial, 1)
 }
 
-// order returns the specs that may run side by side, long ones first, and those that run alone.
+// order returns the specs that may run side by side, and those that run alone.
 func order(specs []spec) (shared, serial []spec) {
-	var short []spec
 	for _, s := range specs {
-		switch {
-		case s.serial():
+		if s.serial() {
 			serial = append(serial, s)
-		case s.slow():
+		} else {
 			shared = append(shared, s)
-		default:
-			short = append(short, s)
 		}
 	}
-	return append(shared, short...), serial
+	return shared, serial
 }
 
 // batch runs specs, at most parallel at a time. It stops at the first result that cannot be saved.

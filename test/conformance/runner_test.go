@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +49,7 @@ func start(t *testing.T, limit time.Duration, specs int) (*runner, *bytes.Buffer
 
 func TestRunner(t *testing.T) {
 	r, out, notes := start(t, time.Hour, 5)
-	specs := []spec{{"A", "pass [Serial]"}, {"A", "pass"}, {"A", "none"}, {"A", "fail [Serial]"}, {"A", "pass [Slow]"}}
+	specs := []spec{{"A", "pass [Serial]"}, {"A", "pass"}, {"A", "none"}, {"A", "fail [Serial]"}, {"A", "pass too"}}
 	if err := r.all(t.Context(), specs, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +73,6 @@ func TestRunner(t *testing.T) {
 	}
 	if !r.report.end(specs[:2], r.results) {
 		t.Error("the report says that not all passed")
-	}
-}
-
-func TestOrder(t *testing.T) {
-	slow, short, alone, both := spec{"A", "x [Slow]"}, spec{"A", "x"}, spec{"A", "x [Serial]"}, spec{"A", "x [Serial] [Slow]"}
-	shared, serial := order([]spec{short, both, slow, alone})
-	if !slices.Equal(shared, []spec{slow, short}) || !slices.Equal(serial, []spec{both, alone}) {
-		t.Errorf("side by side %v, alone %v", shared, serial)
 	}
 }
 

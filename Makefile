@@ -135,9 +135,9 @@ compose-test: bin/garboard images ## Scale the plane in containers under load; n
 
 # A KUBECONFIG from the environment is ignored: specs change a cluster.
 JUDGED = $(if $(findstring command,$(origin KUBECONFIG)),$(KUBECONFIG))
-conformance: bin/garboard ## Run Kubernetes' conformance specs: CLASS=A,B or FOCUS='regexp'; against a new plane, or KUBECONFIG=file. CONFORMANCE_FLAGS adds flags.
+conformance: bin/garboard ## Run Kubernetes' conformance specs: CLASS=A,B or FOCUS='regexp'; against a new plane (UP_FLAGS), or KUBECONFIG=file.
 	cd test/conformance/suite && go test .
-	go run ./test/conformance -class "$${CLASS:-}" -focus "$${FOCUS:-}" $(if $(JUDGED),-kubeconfig '$(JUDGED)') $(CONFORMANCE_FLAGS)
+	go run ./test/conformance -class "$${CLASS:-}" -focus "$${FOCUS:-}" $(if $(JUDGED),-kubeconfig '$(JUDGED)',-up-flags '$(UP_FLAGS)') $(CONFORMANCE_FLAGS)
 
 bench: ## Run the benchmarks ten times each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -27,6 +28,7 @@ import (
 type settings struct {
 	kubeconfig string
 	garboard   string
+	upFlags    string
 	classes    string
 	focus      string
 	dir        string
@@ -62,6 +64,7 @@ func parse(args []string) (settings, error) {
 	set := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the plane to judge; if empty, one is started")
 	set.StringVar(&s.garboard, "garboard", "bin/garboard", "program that starts the plane when there is no -kubeconfig")
+	set.StringVar(&s.upFlags, "up-flags", "", "further flags of the plane that is started, separated by spaces")
 	set.StringVar(&s.classes, "class", "", "classes of specs, separated by commas; all if empty")
 	set.StringVar(&s.focus, "focus", "", "regular expression: run only specs whose name matches")
 	set.StringVar(&s.dir, "dir", "bin/conformance", "folder for the results and the output of failed specs")
@@ -129,7 +132,7 @@ func judge(ctx context.Context, s settings, built suite, results *results, r *re
 		suite: built, kubeconfig: s.kubeconfig, limit: s.limit, logs: filepath.Join(s.dir, "logs"), results: results, report: r,
 	}
 	if s.kubeconfig == "" {
-		p, err := startPlane(ctx, s.garboard, filepath.Join(s.dir, "plane.log"))
+		p, err := startPlane(ctx, s.garboard, strings.Fields(s.upFlags), filepath.Join(s.dir, "plane.log"))
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,7 +48,8 @@ func identify(s settings) (string, error) {
 	if _, err := io.Copy(sum, file); err != nil {
 		return "", fmt.Errorf("reading the program of the plane: %w", err)
 	}
-	return "garboard up, build " + hex.EncodeToString(sum.Sum(nil)[:6]), nil
+	name := "garboard up, build " + hex.EncodeToString(sum.Sum(nil)[:6])
+	return strings.TrimSpace(name + " " + s.upFlags), nil
 }
 
 // plane is a `garboard up` that this program started.
@@ -61,9 +63,9 @@ type plane struct {
 	exitErr error // set before exited is closed
 }
 
-// startPlane starts a plane with one simulated node, and waits until it is ready. Its output goes to
-// a file.
-func startPlane(ctx context.Context, binary, log string) (*plane, error) {
+// startPlane starts a plane, with one simulated node unless the flags say otherwise, and waits until
+// it is ready. Its output goes to a file.
+func startPlane(ctx context.Context, binary string, flags []string, log string) (*plane, error) {
 	data, err := os.MkdirTemp("", "conformance")
 	if err != nil {
 		return nil, fmt.Errorf("creating a folder for the plane: %w", err)
@@ -72,8 +74,9 @@ func startPlane(ctx context.Context, binary, log string) (*plane, error) {
 	if p.log, err = os.Create(log); err != nil {
 		return nil, errors.Join(fmt.Errorf("creating the plane's log: %w", err), os.RemoveAll(data))
 	}
-	// Without CancelFunc, since a signal to this program must let specs clean up before the plane ends.
-	p.cmd = exec.Command(binary, "up", "--data-dir", data, "--listen", listenAddress(), "--runtime", "simulated", "--nodes", "1")
+	// Not with ctx: after a signal to this program, specs clean up before the plane ends.
+	args := []string{"up", "--data-dir", data, "--listen", listenAddress(), "--runtime", "simulated", "--nodes", "1"}
+	p.cmd = exec.Command(binary, append(args, flags...)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {

@@ -95,6 +95,9 @@ type Definition struct {
 	Terminating func(obj scheme.Object)
 	// Replicas is how the scale subresource reads and changes the objects; nil if there is none.
 	Replicas *Replicas
+	// OpenAPI is what clients read of a custom kind's schema; nil for kinds with a Go type, whose schema
+	// is generated from it.
+	OpenAPI *OpenAPI
 	// DeletedWith are the kinds of which the object with the same namespace and name is deleted with
 	// an object, whoever created it.
 	DeletedWith []schema.GroupVersionKind

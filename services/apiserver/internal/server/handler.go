@@ -65,7 +65,7 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 	groups := discovery.New(p.table, encoder, discovery.Addresses{
 		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 	})
-	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.ReturnsDeleted)
+	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.Of)
 	// Kubernetes serves these paths for GET alone, and those below without a wrapper for every method.
 	get := only(encoder, http.MethodGet)
 	own := only(encoder, http.MethodGet, http.MethodHead)

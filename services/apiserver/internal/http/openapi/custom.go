@@ -1,21 +1,27 @@
 package openapi
 
 import (
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
-const (
-	anyFields    = "x-kubernetes-preserve-unknown-fields"
-	objectMeta   = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-	listMetadata = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
-)
+// selectableFields names, on a definition and its list, the fields by which lists can select.
+const selectableFields = "x-kubernetes-selectable-fields"
+
+// models are definitions by the canonical names of their types.
+type models = map[string]common.OpenAPIDefinition
 
 // model stands for the Go type that a custom kind, or its list, does not have.
 type model struct{ name string }
@@ -26,13 +32,12 @@ func (m model) OpenAPICanonicalTypeName() string { return m.name }
 // modelOf returns the model of a custom kind, or of its list, named as Kubernetes names it:
 // com.example.v1.Gadget.
 func modelOf(kind *scheme.Kind, list bool) model {
-	parts := strings.Split(kind.Group, ".")
+	parts, named := strings.Split(kind.Group, "."), kind.GroupVersionKind
 	slices.Reverse(parts)
-	name := strings.Join(append(parts, kind.Version, kind.Kind), ".")
 	if list {
-		name += "List"
+		named = kind.ListKind()
 	}
-	return model{name}
+	return model{strings.Join(append(parts, kind.Version, named.Kind), ".")}
 }
 
 // objectOf returns a sample object of a kind.
@@ -51,43 +56,144 @@ func listOf(kind *scheme.Kind) any {
 	return kind.NewList()
 }
 
-// definitions returns the definitions of all types, with those of the custom kinds.
-func (d documents) definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-	found := generated.GetOpenAPIDefinitions(ref)
-	for _, kind := range d.kinds {
-		if !kind.Custom {
-			continue
+// custom reports whether all subjects are custom kinds.
+func (d documents) custom() bool {
+	return !slices.ContainsFunc(d.subjects, func(one subject) bool { return !one.Custom })
+}
+
+// definitions returns what returns the definitions of all types, with those of the custom kinds.
+func (d documents) definitions(v2 bool) common.GetOpenAPIDefinitions {
+	return func(ref common.ReferenceCallback) models {
+		var found models
+		if d.custom() && !v2 {
+			found = cloned(d.ofCustom())
+		} else {
+			found = generated.GetOpenAPIDefinitions(ref)
 		}
-		object, list := modelOf(kind, false).name, modelOf(kind, true).name
-		found[object] = common.OpenAPIDefinition{Schema: customObject(ref), Dependencies: []string{objectMeta}}
-		found[list] = common.OpenAPIDefinition{Schema: customList(ref, object), Dependencies: []string{object, listMetadata}}
+		for _, one := range d.subjects {
+			if one.Custom {
+				object, list := modelOf(one.Kind, false).name, modelOf(one.Kind, true).name
+				found[object] = common.OpenAPIDefinition{Schema: one.object(v2), Dependencies: []string{kinds.ObjectMetaModel}}
+				found[list] = common.OpenAPIDefinition{Schema: one.list(v2), Dependencies: []string{object, kinds.ListMetaModel}}
+			}
+		}
+		return found
+	}
+}
+
+// customModels returns the definitions to which the paths and definitions of custom kinds refer in v3. To
+// generate all others for each document would take most of the time.
+func customModels() models {
+	all := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return kinds.ModelRef(name, false) })
+	found := models{}
+	var add func(names ...string)
+	add = func(names ...string) {
+		for _, name := range names {
+			if _, known := found[name]; !known {
+				found[name] = all[name]
+				add(all[name].Dependencies...)
+			}
+		}
+	}
+	add(kinds.ObjectMetaModel, kinds.ListMetaModel)
+	for _, sample := range []any{&metav1.Status{}, &metav1.Patch{}, &metav1.DeleteOptions{}, &autoscalingv1.Scale{}} {
+		add(util.GetCanonicalTypeName(sample))
 	}
 	return found
 }
 
-// customObject returns the schema of a custom kind: all fields but those of every object are unknown.
-func customObject(ref common.ReferenceCallback) spec.Schema {
-	s := spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: typeMeta()}}
-	s.Properties["metadata"] = spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(objectMeta)}}
-	s.AddExtension(anyFields, true)
-	return s
+// cloned returns definitions that the library may complete by extensions.
+func cloned(of models) models {
+	copies := make(models, len(of))
+	for name, one := range of {
+		one.Schema.Extensions = maps.Clone(one.Schema.Extensions)
+		copies[name] = one
+	}
+	return copies
 }
 
-func customList(ref common.ReferenceCallback, object string) spec.Schema {
-	s := spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: typeMeta(), Required: []string{"items"}}}
-	s.Properties["metadata"] = spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(listMetadata)}}
-	s.Properties["items"] = *spec.ArrayProperty(&spec.Schema{SchemaProps: spec.SchemaProps{Ref: ref(object)}})
-	return s
+// object returns the schema of a custom kind.
+func (s subject) object(v2 bool) spec.Schema {
+	if s.definition == nil || s.definition.OpenAPI == nil {
+		return s.extended(spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}}, s.Kind.Kind)
+	}
+	return s.extended(*s.definition.OpenAPI.Schema(v2), s.Kind.Kind)
 }
 
-// customTypes returns the media types that objects of custom kinds, or patches of them, can have.
-func customTypes(all []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(mediaType string) bool {
-		return strings.Contains(mediaType, "protobuf") || strings.Contains(mediaType, "strategic-merge-patch")
-	})
+// list returns the schema of a custom kind's list.
+func (s subject) list(v2 bool) spec.Schema {
+	ref := func(model string) *spec.Schema {
+		return &spec.Schema{SchemaProps: spec.SchemaProps{Ref: kinds.ModelRef(model, v2)}}
+	}
+	docs, name := metav1.TypeMeta{}.SwaggerDoc(), s.ListKind().Kind
+	list := spec.Schema{SchemaProps: spec.SchemaProps{
+		Type: spec.StringOrArray{"object"}, Description: name + " is a list of " + s.Kind.Kind, Required: []string{"items"},
+	}}
+	list.SetProperty("apiVersion", *spec.StringProperty().WithDescription(docs["apiVersion"]))
+	list.SetProperty("kind", *spec.StringProperty().WithDescription(docs["kind"]))
+	list.SetProperty("metadata", *ref(kinds.ListMetaModel).WithDescription(metav1.PartialObjectMetadataList{}.SwaggerDoc()["metadata"]))
+	list.SetProperty("items", *spec.ArrayProperty(ref(modelOf(s.Kind, false).name)).WithDescription("List of " + s.Resource +
+		". More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"))
+	return s.extended(list, name)
 }
 
-// typeMeta returns the properties by which an object says what it is.
-func typeMeta() map[string]spec.Schema {
-	return map[string]spec.Schema{"apiVersion": *spec.StringProperty(), "kind": *spec.StringProperty()}
+// extended returns a schema with the extensions that name its kind, and what it can be selected by.
+func (s subject) extended(of spec.Schema, kind string) spec.Schema {
+	of.AddExtension(gvkExtension, []any{gvkValue(s.GroupVersion().WithKind(kind))})
+	if s.definition != nil && len(s.definition.FieldLabels) > 0 {
+		var fields []any
+		for _, label := range s.definition.FieldLabels {
+			fields = append(fields, map[string]any{"fieldPath": label})
+		}
+		of.AddExtension(selectableFields, fields)
+	}
+	return of
+}
+
+// adaptToCustom changes a route to what Kubernetes documents of custom kinds.
+func (r *route) adaptToCustom(kind *scheme.Kind, subresource string) {
+	r.gvk, r.description = kind.GroupVersionKind, describeOperation(r.action, kind.Kind, subresource)
+	r.produces, r.consumes = customTypes, customTypes
+	switch r.action {
+	case "get":
+		r.parameters = forGet()
+	case "deletecollection":
+		r.parameters, r.request = forList(), nil
+	case "patch":
+		r.consumes, r.codes = customPatchTypes, []int{http.StatusOK}
+	}
+}
+
+// customTypes and customPatchTypes are the media types of objects of custom kinds, and of patches of them.
+var (
+	customTypes      = []string{"application/json", "application/yaml"}
+	customPatchTypes = []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+)
+
+// describeOperation returns the description of an operation in Kubernetes' words.
+func describeOperation(action, kind, subresource string) string {
+	what := ""
+	if subresource != "" {
+		what = " " + subresource + " of"
+	}
+	switch action {
+	case "list":
+		return "list" + what + " objects of kind " + kind
+	case "deletecollection":
+		return "delete collection of" + what + " " + kind
+	case "post":
+		return "create" + what + article(kind) + kind
+	case "delete":
+		return "delete" + what + article(kind) + kind
+	}
+	verb := map[string]string{"get": "read", "put": "replace", "patch": "partially update"}[action]
+	return verb + what + " the specified " + kind
+}
+
+// article returns the indefinite article of a noun, between spaces.
+func article(noun string) string {
+	if strings.ContainsAny(strings.ToLower(noun[:1]), "aeiou") {
+		return " an "
+	}
+	return " a "
 }

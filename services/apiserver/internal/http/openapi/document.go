@@ -14,7 +14,9 @@ import (
 // document is a document that is built when it is first requested. It keeps only compressed
 // encodings: what the library builds them from takes about fifty times as much memory.
 type document struct {
-	// build returns the document as JSON.
+	// of are the kinds that the document describes; nil for a document of all.
+	of []subject
+	// build returns the document as JSON; nil when it is built.
 	build func() ([]byte, error)
 	// convert returns the protobuf encoding of the JSON; nil if there is only JSON.
 	convert func(json []byte) ([]byte, error)
@@ -78,6 +80,7 @@ func (d *document) buildLocked() error {
 	}
 	// The hash that Kubernetes uses.
 	d.etag, d.modified = fmt.Sprintf("%X", sha512.Sum512(data)), time.Now()
+	d.build = nil
 	return nil
 }
 

@@ -16,17 +16,11 @@ import (
 // that it concerns.
 const gvkExtension = "x-kubernetes-group-version-kind"
 
-// names maps a model to the kinds that have its type.
+// names maps the model of a Go type to the kinds that have the type.
 type names map[string][]schema.GroupVersionKind
 
-func newNames(table *scheme.Table, kinds []*scheme.Kind) names {
+func newNames(table *scheme.Table) names {
 	n := names{}
-	for _, kind := range kinds {
-		if kind.Custom {
-			n[modelOf(kind, false).OpenAPICanonicalTypeName()] = []schema.GroupVersionKind{kind.GroupVersionKind}
-			n[modelOf(kind, true).OpenAPICanonicalTypeName()] = []schema.GroupVersionKind{kind.ListKind()}
-		}
-	}
 	for gvk, goType := range table.Scheme().AllKnownTypes() {
 		if gvk.Version == "__internal" {
 			continue

@@ -1,9 +1,9 @@
 // Package openapi describes the API to its clients: OpenAPI v2 at /openapi/v2, and OpenAPI v3, a
 // document for each group and version, at /openapi/v3. kubectl uses them to validate and explain.
 //
-// The definitions of the types are generated from their sources; the paths come from the table of
-// served kinds. A document is built when it is first requested, and again when the kinds have changed.
-// It is kept compressed.
+// The definitions of the types are generated from their sources, those of custom kinds come with their
+// definitions, and the paths come from the table of served kinds. A document is built when it is first
+// requested, and again when its kinds have changed. It is kept compressed.
 package openapi
 
 //go:generate ./generate.sh
@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +28,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // title is the title of Kubernetes' own documents; some clients look for it.
@@ -48,11 +51,15 @@ type server struct {
 type Handler struct{ documents *scheme.Derived[*server] }
 
 // New returns the handler of /openapi/v2, /openapi/v3 and everything below it. version is the
-// API's, for example v1.37.2. returnsDeleted reports whether DELETE of a kind returns the object
-// instead of a Status.
-func New(table *scheme.Table, version string, returnsDeleted func(*scheme.Kind) bool) *Handler {
-	return &Handler{scheme.Derive(table, func(kinds []*scheme.Kind) *server {
-		return describe(table, kinds, version, returnsDeleted)
+// API's, for example v1.37.2. definition returns what else is known of a kind; nil for a kind that is
+// being removed.
+func New(table *scheme.Table, version string, definition func(*scheme.Kind) *kinds.Definition) *Handler {
+	d := documents{version: version, names: newNames(table), types: table.Scheme(), ofCustom: sync.OnceValue(customModels)}
+	before := &server{}
+	return &Handler{scheme.Derive(table, func(served []*scheme.Kind) *server {
+		d.subjects = subjectsOf(served, definition)
+		before = d.describe(before)
+		return before
 	})}
 }
 
@@ -61,9 +68,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.documents.Get().ServeHTTP(w, r)
 }
 
-// describe returns the server of the documents of kinds.
-func describe(table *scheme.Table, kinds []*scheme.Kind, version string, returnsDeleted func(*scheme.Kind) bool) *server {
-	d := documents{kinds: kinds, version: version, names: newNames(table, kinds), types: table.Scheme(), returnsDeleted: returnsDeleted}
+// describe returns the server of all documents. It takes over the documents of another server whose
+// kinds are the same.
+func (d documents) describe(before *server) *server {
 	s := &server{v3: map[string]*document{}}
 	s.v2 = &document{convert: handler.ToProtoBinary, build: func() ([]byte, error) {
 		built, _, err := d.v2()
@@ -72,8 +79,13 @@ func describe(table *scheme.Table, kinds []*scheme.Kind, version string, returns
 		}
 		return built.MarshalJSON() // As the library does; json.Marshal would also escape HTML.
 	}}
-	for _, gv := range groupVersions(kinds) {
-		s.v3[v3Path+rootPath(gv)] = &document{build: func() ([]byte, error) { return encode(d.v3(gv)) }, convert: handler3.ToV3ProtoBinary}
+	for gv, of := range d.byGroupVersion() {
+		at := v3Path + rootPath(gv)
+		if known := before.v3[at]; known != nil && slices.Equal(known.of, of.subjects) {
+			s.v3[at] = known
+			continue
+		}
+		s.v3[at] = &document{of: of.subjects, convert: handler3.ToV3ProtoBinary, build: func() ([]byte, error) { return encode(of.v3(gv)) }}
 	}
 	s.index = &document{build: s.buildIndex}
 	return s
@@ -105,40 +117,86 @@ func (s *server) buildIndex() ([]byte, error) {
 	return encode(index, "", nil)
 }
 
+// subject is a kind that documents describe, with its definition, which may be nil.
+type subject struct {
+	*scheme.Kind
+	definition *kinds.Definition
+}
+
+func subjectsOf(served []*scheme.Kind, definition func(*scheme.Kind) *kinds.Definition) []subject {
+	subjects := make([]subject, len(served))
+	for i, kind := range served {
+		subjects[i] = subject{kind, definition(kind)}
+	}
+	return subjects
+}
+
 // documents builds documents.
 type documents struct {
-	kinds   []*scheme.Kind
-	version string
-	names   names
-	types   *runtime.Scheme
+	subjects []subject
+	version  string
+	names    names
+	types    *runtime.Scheme
+	// ofCustom returns the definitions to which those of custom kinds refer.
+	ofCustom func() models
+}
 
-	returnsDeleted func(*scheme.Kind) bool
+// byGroupVersion returns what builds the document of each group and version.
+func (d documents) byGroupVersion() map[schema.GroupVersion]documents {
+	all := map[schema.GroupVersion]documents{}
+	for _, one := range d.subjects {
+		gv := one.GroupVersion()
+		of, ok := all[gv]
+		if !ok {
+			of, of.subjects = d, nil
+		}
+		of.subjects = append(of.subjects, one)
+		all[gv] = of
+	}
+	return all
 }
 
 func (d documents) v2() (*spec.Swagger, string, error) {
-	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.kinds, nil, d.types, d.returnsDeleted), &common.Config{
+	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.subjects, d.types), &common.Config{
+		ProtocolList:   []string{"https"},
 		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
+		GetDefinitions: d.definitions(true), GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
+		CommonResponses: map[int]spec.Response{
+			http.StatusUnauthorized: {ResponseProps: spec.ResponseProps{Description: "Unauthorized"}},
+		},
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("building OpenAPI v2: %w", err)
 	}
+	document.Definitions = handler.PruneDefaults(document.Definitions) // As Kubernetes does: only v3 has defaults.
 	return document, d.version, nil
 }
 
+// v3 builds the document of a group and version, which all subjects must have.
 func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
-	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.kinds, &gv, d.types, d.returnsDeleted), &common.OpenAPIV3Config{
-		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-		GetDefinitions: d.definitions, GetDefinitionName: d.names.definition,
+	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.subjects, d.types), &common.OpenAPIV3Config{
+		Info:           &spec.Info{InfoProps: d.info()},
+		GetDefinitions: d.definitions(false), GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
+		CommonResponses: map[int]*spec3.Response{
+			http.StatusUnauthorized: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}},
+		},
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("building OpenAPI v3 of %s: %w", gv, err)
 	}
 	return document, d.version, nil
+}
+
+// info returns title and version of a document, which are others in Kubernetes if all kinds are custom.
+func (d documents) info() spec.InfoProps {
+	if d.custom() {
+		return spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}
+	}
+	return spec.InfoProps{Title: title, Version: d.version}
 }
 
 // operation returns a route's identifier, and its group and version as a tag.
@@ -161,19 +219,6 @@ func groupName(group string) string {
 		parts[i+1] = title1(parts[i+1])
 	}
 	return strings.Join(parts, "")
-}
-
-// groupVersions returns the kinds' group versions, each once.
-func groupVersions(kinds []*scheme.Kind) []schema.GroupVersion {
-	var found []schema.GroupVersion
-	seen := map[schema.GroupVersion]bool{}
-	for _, kind := range kinds {
-		if gv := kind.GroupVersion(); !seen[gv] {
-			seen[gv] = true
-			found = append(found, gv)
-		}
-	}
-	return found
 }
 
 func rootPath(gv schema.GroupVersion) string {

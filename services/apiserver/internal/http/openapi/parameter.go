@@ -38,14 +38,15 @@ func inPath(name, description string) parameter {
 	return parameter{name: name, description: description, kind: common.PathParameterKind, dataType: "string", required: true}
 }
 
-func inBody() parameter {
-	return parameter{name: "body", kind: common.BodyParameterKind, dataType: "object", required: true}
+func inBody(required bool) parameter {
+	return parameter{name: "body", kind: common.BodyParameterKind, dataType: "object", required: required}
 }
 
 func pretty() parameter {
 	return parameter{
 		name: "pretty", kind: common.QueryParameterKind, dataType: "string",
-		description: "If 'true', then the output is pretty printed.",
+		description: "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or " +
+			"command-line HTTP tool (curl and wget).",
 	}
 }
 
@@ -75,6 +76,7 @@ func fromOptions(options documented) []common.Parameter {
 	return list
 }
 
+func forGet() []common.Parameter    { return fromOptions(metav1.GetOptions{}) }
 func forList() []common.Parameter   { return fromOptions(metav1.ListOptions{}) }
 func forCreate() []common.Parameter { return fromOptions(metav1.CreateOptions{}) }
 func forUpdate() []common.Parameter { return fromOptions(metav1.UpdateOptions{}) }

@@ -40,23 +40,19 @@ func (c container) PathParameters() []common.Parameter { return nil }
 // Routes returns the operations.
 func (c container) Routes() []common.Route { return c.routes }
 
-// containers returns the paths of all groups and versions, or of only one. types has the Go types of
-// what subresources hold, and returnsDeleted reports whether DELETE of a kind returns the object.
-func containers(
-	kinds []*scheme.Kind, only *schema.GroupVersion, types *runtime.Scheme, returnsDeleted func(*scheme.Kind) bool,
-) []common.RouteContainer {
+// containers returns the paths of subjects, by group and version. types has the Go types of what
+// subresources hold.
+func containers(subjects []subject, types *runtime.Scheme) []common.RouteContainer {
 	var list []common.RouteContainer
-	for _, gv := range groupVersions(kinds) {
-		if only != nil && gv != *only {
-			continue
+	known := map[string]*container{}
+	for _, one := range subjects {
+		root := rootPath(one.GroupVersion())
+		c := known[root]
+		if c == nil {
+			c = &container{root: root}
+			known[root], list = c, append(list, c)
 		}
-		c := container{root: rootPath(gv)}
-		for _, kind := range kinds {
-			if kind.GroupVersion() == gv {
-				c.routes = append(c.routes, kindRoutes(kind, types, returnsDeleted(kind))...)
-			}
-		}
-		list = append(list, c)
+		c.routes = append(c.routes, kindRoutes(one.Kind, types, one.definition != nil && one.definition.ReturnDeleted)...)
 	}
 	return list
 }
@@ -87,7 +83,7 @@ func (r route) Metadata() map[string]any {
 }
 
 func (r route) StatusCodeResponses() []common.StatusCodeResponse {
-	list := []common.StatusCodeResponse{response{http.StatusUnauthorized, "Unauthorized", ""}}
+	var list []common.StatusCodeResponse
 	for _, code := range r.codes {
 		list = append(list, response{code, http.StatusText(code), r.response})
 	}
@@ -182,14 +178,6 @@ func (b *routesOf) add(method, path, action, operation string, answer, request a
 		description: action + " " + b.kind.Kind, produces: mediaTypes, request: request, response: answer, codes: codes,
 		consumes: []string{"*/*"},
 	}
-	r.parameters = append(r.parameters, pretty())
-	if strings.Contains(path, "{name}") {
-		r.parameters = append(r.parameters, inPath("name", "name of the "+b.kind.Kind))
-	}
-	if strings.Contains(path, "{namespace}") {
-		r.parameters = append(r.parameters, inPath("namespace", "object name and auth scope, such as for teams and projects"))
-	}
-	r.parameters = append(r.parameters, params...)
 	switch {
 	case action == "list":
 		r.produces = watchTypes
@@ -198,11 +186,21 @@ func (b *routesOf) add(method, path, action, operation string, answer, request a
 	case request != nil:
 		r.consumes = mediaTypes
 	}
+	r.parameters = params
 	if b.kind.Custom {
-		r.produces, r.consumes = customTypes(r.produces), customTypes(r.consumes)
+		r.adaptToCustom(b.kind, strings.ToLower(b.subresourceInfix))
 	}
-	if request != nil {
-		r.parameters = append(r.parameters, inBody())
+	params, r.parameters = r.parameters, nil
+	r.parameters = append(r.parameters, pretty())
+	if strings.Contains(path, "{name}") {
+		r.parameters = append(r.parameters, inPath("name", "name of the "+b.kind.Kind))
+	}
+	if strings.Contains(path, "{namespace}") {
+		r.parameters = append(r.parameters, inPath("namespace", "object name and auth scope, such as for teams and projects"))
+	}
+	r.parameters = append(r.parameters, params...)
+	if r.request != nil {
+		r.parameters = append(r.parameters, inBody(!b.kind.Custom || action != "delete"))
 	}
 	b.routes = append(b.routes, r)
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // library is the library's own handler of the same documents, which keeps them whole in memory.
@@ -41,11 +42,11 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newLibrary(t *testing.T, table *scheme.Table) *library {
 	t.Helper()
 	l := &library{exact: map[string]http.Handler{}, below: map[string]http.Handler{}}
-	d := documents{kinds: table.Kinds(), version: "v1.37.2", names: newNames(table, table.Kinds()), types: table.Scheme(), returnsDeleted: none}
+	d := documents{subjects: subjectsOf(table.Kinds(), none), version: "v1.37.2", names: newNames(table), types: table.Scheme(), ofCustom: customModels}
 	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService(v2Path, l)
 	v3 := handler3.NewOpenAPIService()
-	for _, gv := range groupVersions(table.Kinds()) {
-		build := cached.Func(func() (*spec3.OpenAPI, string, error) { return d.v3(gv) })
+	for gv, of := range d.byGroupVersion() {
+		build := cached.Func(func() (*spec3.OpenAPI, string, error) { return of.v3(gv) })
 		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(build))
 	}
 	if err := v3.RegisterOpenAPIV3VersionedService(v3Path, l); err != nil {
@@ -61,7 +62,7 @@ type answer struct {
 	Body   string
 }
 
-func ask(t *testing.T, h http.Handler, method, target string, header map[string]string) answer {
+func ask(t testing.TB, h http.Handler, method, target string, header map[string]string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, nil)
 	for name, value := range header {
@@ -129,8 +130,8 @@ func TestServesAsTheLibrary(t *testing.T) {
 			compare(http.MethodGet, path+"?hash="+hash, map[string]string{"Accept": v3Proto})
 		}
 	}
-	for _, gv := range groupVersions(table.Kinds()) {
-		compare(http.MethodGet, v3Path+rootPath(gv), nil)
+	for _, kind := range table.Kinds() {
+		compare(http.MethodGet, v3Path+rootPath(kind.GroupVersion()), nil)
 	}
 }
 
@@ -149,5 +150,5 @@ func TestConcurrentRequests(t *testing.T) {
 	clients.Wait()
 }
 
-// none says that no kind's DELETE returns the object.
-func none(*scheme.Kind) bool { return false }
+// none knows no definition of any kind.
+func none(*scheme.Kind) *kinds.Definition { return nil }

@@ -71,7 +71,7 @@ func New(config Config) (*Registry, error) {
 		return nil, err
 	}
 	r.admission = admit
-	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Logger: config.Logger})
+	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	r.resources = scheme.Derive(table, r.resourcesOf)
 	return r, nil
 }

@@ -80,3 +80,39 @@ func BenchmarkOwners(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkCustomKind measures the record of a custom kind, whose objects have no Go type.
+func BenchmarkCustomKind(b *testing.B) {
+	w := newEggWorld(b, eggs)
+	kind := w.kind("v1")
+	const fields = `{metadata: {labels: {a: b}}, spec: {keyed: [{name: a, port: 80}, {name: b, port: 80}], set: [a, b], any: {a: {b: c}}}}`
+	live := w.egg("v1", fields)
+	w.owners.Update(kind, "", kind.New(), live, "controller")
+	live.SetUID("u")
+	b.Run("create", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			b.StopTimer()
+			obj := w.egg("v1", fields)
+			b.StartTimer()
+			w.owners.Update(kind, "", kind.New(), obj, "controller")
+		}
+	})
+	b.Run("apply", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := w.apply(live, `{spec: {keyed: [{name: c, port: 80}]}}`, "me"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("first", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			w.serve(eggs)
+			if _, err := w.apply(live, `{spec: {keyed: [{name: c, port: 80}]}}`, "me"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // Config configures Owners. Table is required.
@@ -26,6 +27,9 @@ type Config struct {
 	// Conversion returns the conversion between a kind and the one that is stored. Nil means that
 	// every kind is stored as itself.
 	Conversion func(kind *scheme.Kind) Conversion
+	// Definition returns the definition of a kind, which has the schema of a custom one. Nil means that
+	// no kind has one: what their fields are is deduced from each object.
+	Definition func(kind *scheme.Kind) *kinds.Definition
 	// Logger receives what no writer can be told; slog.Default if nil.
 	Logger *slog.Logger
 }
@@ -33,10 +37,11 @@ type Config struct {
 // Owners keeps the record for all kinds. It reads the definitions of the types on first use. It is
 // safe for concurrent use.
 type Owners struct {
-	table    *scheme.Table
-	versions *versions
-	log      *slog.Logger
-	types    func() (*types, error)
+	table      *scheme.Table
+	definition func(*scheme.Kind) *kinds.Definition
+	versions   *versions
+	log        *slog.Logger
+	types      func() (*types, error)
 
 	// parts are made anew when kinds come and go, since a kind may come back with other fields.
 	parts *scheme.Derived[*parts]
@@ -44,6 +49,7 @@ type Owners struct {
 
 // parts are the library's field managers that were needed so far.
 type parts struct {
+	custom *customTypes
 	mu     sync.RWMutex
 	byPart map[part]*managedfields.FieldManager
 }
@@ -62,12 +68,17 @@ func New(cfg Config) *Owners {
 	if cfg.Conversion == nil {
 		cfg.Conversion = func(*scheme.Kind) Conversion { return Conversion{} }
 	}
+	if cfg.Definition == nil {
+		cfg.Definition = func(*scheme.Kind) *kinds.Definition { return nil }
+	}
+	var custom *customTypes
 	return &Owners{
-		table: cfg.Table, log: cfg.Logger,
+		table: cfg.Table, log: cfg.Logger, definition: cfg.Definition,
 		versions: &versions{table: cfg.Table, conversion: cfg.Conversion},
 		types:    sync.OnceValues(func() (*types, error) { return newTypes(cfg.Table) }),
-		parts: scheme.Derive(cfg.Table, func([]*scheme.Kind) *parts {
-			return &parts{byPart: map[part]*managedfields.FieldManager{}}
+		parts: scheme.Derive(cfg.Table, func(served []*scheme.Kind) *parts {
+			custom = customTypesOf(cfg.Table, served, cfg.Definition, custom)
+			return &parts{custom: custom, byPart: map[part]*managedfields.FieldManager{}}
 		}),
 	}
 }
@@ -199,7 +210,7 @@ func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfi
 	if kind := o.table.Kind(gvk); kind != nil && kind.Custom {
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	made, err := build(types, o.versions, o.versions, o.versions, gvk,
+	made, err := build(converter{types, known.custom}, o.versions, o.versions, o.versions, gvk,
 		schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal}, subresource, filters(o.table, gvk, subresource))
 	if err != nil {
 		return nil, fmt.Errorf("preparing to keep the owners of %s: %w", gvk, err)

@@ -20,13 +20,17 @@ func filters(table *scheme.Table, gvk schema.GroupVersionKind, subresource strin
 	if kind == nil {
 		return nil // a Scale, in which writers can own every field
 	}
-	filter := filterOf(kind, subresource)
-	if filter == nil {
-		return nil
-	}
 	found := map[fieldpath.APIVersion]fieldpath.Filter{}
 	for _, other := range table.Kinds() {
-		if other.Storage == kind.Storage {
+		// Kubernetes asks each version of a custom kind for itself, since one may have a status and another not.
+		if other.Storage != kind.Storage || kind.Custom && subresource == "" && other != kind {
+			continue
+		}
+		of := kind
+		if kind.Custom {
+			of = other
+		}
+		if filter := filterOf(of, subresource); filter != nil {
 			found[fieldpath.APIVersion(other.GroupVersion().String())] = filter
 		}
 	}
@@ -42,7 +46,9 @@ func filterOf(kind *scheme.Kind, subresource string) fieldpath.Filter {
 	case ok:
 	case subresource == "" && kind.HasSubresource("status"):
 		paths = []fieldpath.Path{{name("status")}}
-	case subresource == "status":
+	case subresource == "status" && kind.Custom && kind.HasSubresource("status"):
+		paths = []fieldpath.Path{{name("metadata")}, {name("spec")}}
+	case subresource == "status" && !kind.Custom:
 		paths = []fieldpath.Path{{name("spec")}}
 	}
 	if len(paths) == 0 {

@@ -25,13 +25,7 @@ type Scaled struct {
 // Scale begins a change of a workload's scale, which has its group, version and kind set. path is
 // where the workload has its wanted replicas. Scale does not modify the workload.
 func (o *Owners) Scale(kind *scheme.Kind, workload, scale scheme.Object, path []string) (*Scaled, error) {
-	version, replicas := kind.GroupVersion(), fieldpath.Path{}
-	for _, part := range path {
-		replicas = append(replicas, name(part))
-	}
-	handler := managedfields.NewScaleHandler(workload.GetManagedFields(), version, managedfields.ResourcePathMappings{
-		version.String(): replicas,
-	})
+	handler := managedfields.NewScaleHandler(workload.GetManagedFields(), kind.GroupVersion(), o.replicas(kind, path))
 	entries, err := handler.ToSubresource()
 	if err != nil {
 		return nil, fmt.Errorf("reading who owns the replicas of %s: %w", workload.GetName(), err)
@@ -42,6 +36,32 @@ func (o *Owners) Scale(kind *scheme.Kind, workload, scale scheme.Object, path []
 	}
 	copied.SetManagedFields(entries)
 	return &Scaled{owners: o, handler: handler, kind: scale.GetObjectKind().GroupVersionKind(), scale: copied}, nil
+}
+
+// replicas returns where each version of a workload has its wanted replicas; nil for one without. path is
+// that of the version that is written. The owners of versions that are not served are forgotten.
+func (o *Owners) replicas(kind *scheme.Kind, path []string) managedfields.ResourcePathMappings {
+	all := managedfields.ResourcePathMappings{}
+	for _, other := range o.table.Kinds() {
+		if other.Storage != kind.Storage {
+			continue
+		}
+		var replicas fieldpath.Path
+		if definition := o.definition(other); definition != nil && definition.Replicas != nil {
+			replicas = pathOf(definition.Replicas.Path)
+		}
+		all[other.GroupVersion().String()] = replicas
+	}
+	all[kind.GroupVersion().String()] = pathOf(path)
+	return all
+}
+
+func pathOf(fields []string) fieldpath.Path {
+	path := fieldpath.Path{}
+	for _, field := range fields {
+		path = append(path, name(field))
+	}
+	return path
 }
 
 // Update returns the owners of the workload's fields after writer replaces its scale by wanted.

@@ -16,13 +16,14 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
-// types knows the fields of each kind: which lists have keys, and what is atomic. It replaces the
-// library's converter, which reads every object a second time to check it.
+// types knows the fields of each kind with a Go type: which lists have keys, and what is atomic.
 type types struct {
 	byKind map[schema.GroupVersionKind]typed.ParseableType
-	table  *scheme.Table
+	// metadata are the types of an object's metadata, to which the schemas of custom kinds refer.
+	metadata []smd.TypeDef
 }
 
 // newTypes reads the definitions of the table's types, and of the API types that only subresources
@@ -39,7 +40,7 @@ func newTypes(table *scheme.Table) (*types, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the definitions of the served types: %w", err)
 	}
-	t := &types{table: table, byKind: map[schema.GroupVersionKind]typed.ParseableType{}}
+	t := &types{byKind: map[schema.GroupVersionKind]typed.ParseableType{}, metadata: within(kinds.ObjectMetaModel, converted.Types)}
 	parser := &typed.Parser{Schema: smd.Schema{Types: converted.Types}}
 	for _, gvk := range kindsOf(table) {
 		obj, err := table.Scheme().New(gvk)
@@ -57,29 +58,35 @@ func newTypes(table *scheme.Table) (*types, error) {
 
 // kindsOf returns the kinds whose fields have owners.
 func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
-	var kinds []schema.GroupVersionKind
+	var found []schema.GroupVersionKind
 	for _, kind := range table.Kinds() {
 		if kind.Virtual || kind.Custom {
 			continue
 		}
-		kinds = append(kinds, kind.GroupVersionKind)
-		if scale := kind.Subresource("scale"); scale != nil && !slices.Contains(kinds, scale.Kind) {
-			kinds = append(kinds, scale.Kind)
+		found = append(found, kind.GroupVersionKind)
+		if scale := kind.Subresource("scale"); scale != nil && !slices.Contains(found, scale.Kind) {
+			found = append(found, scale.Kind)
 		}
 	}
-	return kinds
+	return found
+}
+
+// converter replaces the library's converter, which reads every object a second time to check it.
+type converter struct {
+	builtin *types
+	custom  *customTypes
 }
 
 // ObjectToTyped returns an object with the fields of its type. An object with a Go type certainly
 // has these fields; what a client applies is checked.
-func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+func (c converter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
-	known, ok := t.byKind[gvk]
-	if kind := t.table.Kind(gvk); !ok && kind != nil && kind.Custom {
-		known, ok = typed.DeducedParseableType, true // Without a schema, lists have no keys.
-	}
+	known, ok := c.builtin.byKind[gvk]
 	if !ok {
-		return nil, runtime.NewNotRegisteredErrForKind("the served kinds", gvk)
+		var err error
+		if known, err = c.custom.find(gvk, c.builtin.metadata); err != nil {
+			return nil, err
+		}
 	}
 	if wanted, ok := obj.(*unstructured.Unstructured); ok {
 		return known.FromUnstructured(wanted.UnstructuredContent(), opts...)
@@ -93,7 +100,7 @@ func (t *types) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOption
 }
 
 // TypedToObject returns an object without a Go type.
-func (t *types) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
+func (c converter) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
 	content, ok := from.AsValue().Unstructured().(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("reading a merged object: it is not a map but a %T", from.AsValue().Unstructured())

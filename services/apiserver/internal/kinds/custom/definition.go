@@ -98,7 +98,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 		PrepareForCreate: func(obj scheme.Object) { k.prepare(content(obj)) },
 		Prune:            func(obj scheme.Object, report bool) ([]string, error) { return r.Prune(content(obj), false, report) },
 		Subresources:     map[string]kinds.Change{},
-		OpenAPI:          openAPIOf(in, r.structural, crd.Spec.PreserveUnknownFields),
+		OpenAPI:          r.openAPI,
 	}
 	if of.DeletionTimestamp != nil {
 		definition.Closed = "create not allowed while custom resource definition is terminating"

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // rules are what the schema of one version says of an object. They are read-only and safe for concurrent
@@ -24,6 +26,8 @@ type rules struct {
 	whole, status validation.SchemaValidator
 	// expressions checks the schema's CEL rules; nil if it has none.
 	expressions *cel.Validator
+	// openAPI is what clients read of the schema.
+	openAPI *kinds.OpenAPI
 }
 
 // rulesOf returns the rules of a version's schema, which may be nil. keeps is the definition's
@@ -49,6 +53,7 @@ func rulesOf(of *apiextensions.CustomResourceValidation, keeps bool) (*rules, er
 		return nil, fmt.Errorf("compiling the schema of the status: %w", err)
 	}
 	r.expressions = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
+	r.openAPI = openAPIOf(of, r.structural, keeps)
 	return r, nil
 }
 

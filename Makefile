@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream images compose-test conformance bench bench-apiserver bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-crd images compose-test conformance bench bench-apiserver bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -101,7 +101,13 @@ upstream: ## Compare the services with Kubernetes' own code, with SEEDS random w
 		name=$${module%%=*} data=$(CURDIR)/$${module#*=}/testdata; echo "== $$name"; \
 		(cd test/upstream/$$name && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream-$$name.txt \
 			$(if $(SEED),-seed $(SEED),-vectors $$data)) || failed="$$failed $$name"; \
-	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+	done; echo "== customresources"; $(MAKE) --no-print-directory upstream-crd || failed="$$failed customresources"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+upstream-crd: ## Run Kubernetes' own integration tests of custom resources. ONLY=REGEX selects some.
+	@mkdir -p bin
+	cd test/upstream/customresources && go test -count=1 -v -timeout 2h . -report $(CURDIR)/bin/upstream-customresources.txt \
+		$(if $(ONLY),-only '$(ONLY)')
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5

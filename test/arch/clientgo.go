@@ -47,6 +47,7 @@ var clientGoRooms = map[string][]string{
 	"test/outage/workload":  {"informers", "kubernetes", "tools/cache"},
 	// The harness provides the apiserver's tests with client-go's clients.
 	"services/apiserver/internal/test/harness": {"kubernetes", "rest", "tools/clientcmd"},
+	"test/upstream/customresources/fixtures":   {"dynamic", "rest", "tools/clientcmd"}, // replaces what returns these
 }
 
 // insteadOf names the replacements for packages of client-go, by path prefix.

@@ -201,8 +201,8 @@ func (r *Resource) checkKind(obj scheme.Object) error {
 	return nil
 }
 
-// checkNamespace compares the namespace of a request with that of its object, and fills in the
-// latter.
+// checkNamespace compares the namespace of a request with that of its object, and fills in the latter. It
+// removes that of a cluster-scoped object.
 func (r *Resource) checkNamespace(namespace string, obj scheme.Object) error {
 	if !r.kind.Namespaced {
 		namespace = ""
@@ -217,7 +217,8 @@ func (r *Resource) checkNamespace(namespace string, obj scheme.Object) error {
 		return nil
 	}
 	if namespace == "" {
-		return apierrors.NewBadRequest("namespace must not be set on a cluster-scoped object")
+		obj.SetNamespace("")
+		return nil
 	}
 	return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 }

@@ -93,7 +93,9 @@ func (h *Handler) Resolve(r *http.Request) (Request, bool) {
 	if !ok {
 		return Request{}, false
 	}
-	return Request{Target: target, Verb: target.Verb(r.Method, isTrue(r.URL.Query(), "watch"))}, true
+	req := Request{Target: target, Verb: target.Verb(r.Method, isTrue(r.URL.Query(), "watch"))}
+	// As in Kubernetes, the path of a custom resource is not found if it has the wrong scope for the verb.
+	return req, req.Verb != "" || !target.Kind.Custom || !target.everywhere()
 }
 
 // isTrue parses a boolean of the query as Kubernetes does: present means true, unless the value is
@@ -116,7 +118,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 	}
 	r = r.WithContext(admission.WithWarnings(r.Context(), warn))
 	resource := h.Registry.Resource(req.Kind)
-	if resource == nil && !req.Kind.Virtual { // removed since the path was resolved
+	if resource == nil && req.Kind.Custom { // removed since the path was resolved, or replaced
+		if again, ok := h.Resolve(r); ok && again.Verb == req.Verb {
+			req, resource = again, h.Registry.Resource(again.Kind)
+		}
+	}
+	if resource == nil && !req.Kind.Virtual {
 		h.Encoder.Error(w, r, response.NotFound())
 		return
 	}

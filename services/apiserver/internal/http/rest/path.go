@@ -75,11 +75,14 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 // kind or of the subresource does not list it. watching reports that the query asks for a watch.
 func (t Target) Verb(method string, watching bool) string {
 	verb := t.verb(method, watching || t.Watch)
-	if slices.Contains(t.verbs(), verb) {
+	if slices.Contains(t.verbs(), verb) && (!t.everywhere() || method == http.MethodGet) {
 		return verb
 	}
 	return ""
 }
+
+// everywhere reports whether the target is a collection in all namespaces, which can only be read.
+func (t Target) everywhere() bool { return t.Kind.Namespaced && t.Namespace == "" }
 
 // verbs returns the verbs that the rows list.
 func (t Target) verbs() []string {

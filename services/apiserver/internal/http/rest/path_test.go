@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestParsePath(t *testing.T) {
 	table := scheme.New()
 	for path, want := range map[string]string{
-		"/api/v1/pods":                         "pods GET=list POST=create DELETE=deletecollection",
+		"/api/v1/pods":                         "pods GET=list",
 		"/api/v1/namespaces":                   "namespaces GET=list POST=create",
 		"/api/v1/namespaces/a":                 "namespaces /a GET=get PUT=update PATCH=patch DELETE=delete",
 		"/api/v1/namespaces/a/status":          "namespaces /a/status GET=get PUT=update PATCH=patch",

@@ -28,10 +28,8 @@ func (c *call) review() error {
 	}
 	switch namespace := obj.GetNamespace(); {
 	case namespace == c.req.Namespace:
-	case namespace == "":
+	case namespace == "", c.req.Namespace == "":
 		obj.SetNamespace(c.req.Namespace)
-	case c.req.Namespace == "":
-		return apierrors.NewBadRequest("namespace must not be set on a cluster-scoped object")
 	default:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}

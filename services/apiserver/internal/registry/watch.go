@@ -220,10 +220,7 @@ func (w *Watch) next(ctx context.Context, drained <-chan struct{}, timer *time.T
 		case <-drained:
 			return feed.Batch{}, false, nil
 		case batch, ok := <-w.watcher.Events():
-			if !ok && errors.Is(w.watcher.Err(), scheme.ErrRemoved) {
-				return feed.Batch{}, false, errors.Join(sink.Send(errorEvent(scheme.ErrRemoved)), sink.Flush())
-			}
-			return batch, ok, nil
+			return batch, ok, nil // It ends without an error, also if the kind was removed or replaced.
 		case now := <-timer.C:
 			timer.Reset(untilBookmark(now, deadline))
 			if !w.bookmarks {

@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	"cmp"
 	"path"
 	"reflect"
 
@@ -24,6 +25,8 @@ const Unscoped = "~"
 type Kind struct {
 	// GroupVersionKind names the kind.
 	schema.GroupVersionKind
+	// List is the name of the kind of lists; that of the kind with "List" appended if empty.
+	List string
 	// Resource is the plural, lower-case name of the kind in URLs.
 	Resource string
 	// Singular is the name that kubectl accepts beside Resource.
@@ -37,7 +40,8 @@ type Kind struct {
 	// DeletedOneByOne kinds lack the verb deletecollection, since deleting an object deletes more than
 	// itself.
 	DeletedOneByOne bool
-	// Subresources are what is served below an object, sorted by name.
+	// Subresources are what is served below an object, in the order of discovery: sorted by name for
+	// kinds with a Go type.
 	Subresources []Subresource
 	// Custom kinds have no Go type: their objects are *unstructured.Unstructured, and etcd and watch
 	// messages hold them as JSON. A kind that is made outside this package must be Custom.
@@ -116,7 +120,7 @@ func (k *Kind) NewList() runtime.Object {
 
 // ListKind returns the group, version and kind of the kind's list.
 func (k *Kind) ListKind() schema.GroupVersionKind {
-	return k.GroupVersion().WithKind(k.Kind + "List")
+	return k.GroupVersion().WithKind(cmp.Or(k.List, k.Kind+"List"))
 }
 
 // GroupResource returns the resource without a version, as API errors name it.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -129,7 +130,7 @@ func kindOf(of *crd, one *version, stored string) *scheme.Kind {
 	gk := schema.GroupKind{Group: of.Spec.Group, Kind: names.Kind}
 	kind := &scheme.Kind{
 		GroupVersionKind: gk.WithVersion(one.Name), Storage: gk.WithVersion(stored), Custom: true,
-		Resource: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
+		List: names.ListKind, Resource: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
 		Namespaced: of.Spec.Scope == apiextensionsv1.NamespaceScoped, StoragePrefix: of.Spec.Group + "/" + names.Plural,
 	}
 	kind.Unserved = !one.Served
@@ -139,21 +140,37 @@ func kindOf(of *crd, one *version, stored string) *scheme.Kind {
 		}
 	}
 	verbs := []string{"get", "patch", "update"}
+	if parts := one.Subresources; parts != nil && parts.Status != nil {
+		kind.Subresources = append(kind.Subresources, scheme.Subresource{Name: "status", Verbs: verbs})
+	}
 	if parts := one.Subresources; parts != nil && parts.Scale != nil {
 		kind.Subresources = append(kind.Subresources, scheme.Subresource{
 			Name: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Verbs: verbs,
 		})
 	}
-	if parts := one.Subresources; parts != nil && parts.Status != nil {
-		kind.Subresources = append(kind.Subresources, scheme.Subresource{Name: "status", Verbs: verbs})
-	}
 	if one.Deprecated {
-		kind.Deprecated = fmt.Sprintf("%s/%s %s is deprecated", of.Spec.Group, one.Name, names.Kind)
+		kind.Deprecated = deprecation(of, one.Name)
 		if one.DeprecationWarning != nil {
 			kind.Deprecated = *one.DeprecationWarning
 		}
 	}
 	return kind
+}
+
+// deprecation returns Kubernetes' warning of a deprecated version. It recommends the newest one that is not.
+func deprecation(of *crd, name string) string {
+	text := fmt.Sprintf("%s/%s %s is deprecated", of.Spec.Group, name, of.Spec.Names.Kind)
+	newest := name
+	for i := range of.Spec.Versions {
+		other := &of.Spec.Versions[i]
+		if other.Served && !other.Deprecated && apiversion.CompareKubeAwareVersionStrings(newest, other.Name) < 0 {
+			newest = other.Name
+		}
+	}
+	if newest == name {
+		return text
+	}
+	return text + fmt.Sprintf("; use %s/%s %s", of.Spec.Group, newest, of.Spec.Names.Kind)
 }
 
 // definer is what the functions of a definition know of their version.

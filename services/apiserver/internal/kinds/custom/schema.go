@@ -44,6 +44,13 @@ func rulesOf(of *apiextensions.CustomResourceValidation, keeps bool) (*rules, er
 		if r.structural, err = schema.NewStructural(whole); err != nil {
 			return nil, fmt.Errorf("reading the schema: %w", err)
 		}
+		if !keeps {
+			// What a default has that the schema does not would be pruned from an object.
+			r.structural = r.structural.DeepCopy()
+			if err := defaulting.PruneDefaults(r.structural); err != nil {
+				return nil, fmt.Errorf("pruning the defaults of the schema: %w", err)
+			}
+		}
 	}
 	var err error
 	if r.whole, _, err = validation.NewSchemaValidator(whole); err != nil {

@@ -3,14 +3,11 @@ package custom
 import (
 	"fmt"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -24,7 +21,7 @@ type (
 // Definitions returns the definitions of the versions that a CustomResourceDefinition serves, and of the one
 // that etcd holds. They have the names that the definition's status has accepted.
 func Definitions(of *crd, converters *Converters) ([]*kinds.Definition, error) {
-	stored, err := storageVersion(of)
+	stored, err := scheme.StorageVersion(of)
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +51,6 @@ func Definitions(of *crd, converters *Converters) ([]*kinds.Definition, error) {
 	return made, nil
 }
 
-func storageVersion(of *crd) (string, error) {
-	for i := range of.Spec.Versions {
-		if of.Spec.Versions[i].Storage {
-			return of.Spec.Versions[i].Name, nil
-		}
-	}
-	return "", fmt.Errorf("reading %s: no version is stored", of.Name)
-}
-
 // rulesOfVersion returns the rules of a version's schema.
 func rulesOfVersion(of *crd, one *version) (*rules, error) {
 	var in *apiextensions.CustomResourceValidation
@@ -86,7 +74,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 	if err != nil {
 		return nil, err
 	}
-	kind := kindOf(of, one, stored)
+	kind := scheme.CustomKind(of, one, stored)
 	k := &definer{rules: r, namespaced: kind.Namespaced}
 	definition := &kinds.Definition{
 		Kind: kind, Level: kinds.Full, Columns: layout, FieldLabels: labels, Fields: values, ConditionalUpdate: true,
@@ -122,55 +110,6 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 		definition.Replicas = replicasOf(k.scale)
 	}
 	return definition, nil
-}
-
-// kindOf returns what clients know of a version.
-func kindOf(of *crd, one *version, stored string) *scheme.Kind {
-	names := &of.Status.AcceptedNames
-	gk := schema.GroupKind{Group: of.Spec.Group, Kind: names.Kind}
-	kind := &scheme.Kind{
-		GroupVersionKind: gk.WithVersion(one.Name), Storage: gk.WithVersion(stored), Custom: true,
-		List: names.ListKind, Resource: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
-		Namespaced: of.Spec.Scope == apiextensionsv1.NamespaceScoped, StoragePrefix: of.Spec.Group + "/" + names.Plural,
-	}
-	kind.Unserved = !one.Served
-	for i := range of.Spec.Versions {
-		if name := of.Spec.Versions[i].Name; name != stored {
-			kind.StoredVersions = append(kind.StoredVersions, name)
-		}
-	}
-	verbs := []string{"get", "patch", "update"}
-	if parts := one.Subresources; parts != nil && parts.Status != nil {
-		kind.Subresources = append(kind.Subresources, scheme.Subresource{Name: "status", Verbs: verbs})
-	}
-	if parts := one.Subresources; parts != nil && parts.Scale != nil {
-		kind.Subresources = append(kind.Subresources, scheme.Subresource{
-			Name: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Verbs: verbs,
-		})
-	}
-	if one.Deprecated {
-		kind.Deprecated = deprecation(of, one.Name)
-		if one.DeprecationWarning != nil {
-			kind.Deprecated = *one.DeprecationWarning
-		}
-	}
-	return kind
-}
-
-// deprecation returns Kubernetes' warning of a deprecated version. It recommends the newest one that is not.
-func deprecation(of *crd, name string) string {
-	text := fmt.Sprintf("%s/%s %s is deprecated", of.Spec.Group, name, of.Spec.Names.Kind)
-	newest := name
-	for i := range of.Spec.Versions {
-		other := &of.Spec.Versions[i]
-		if other.Served && !other.Deprecated && apiversion.CompareKubeAwareVersionStrings(newest, other.Name) < 0 {
-			newest = other.Name
-		}
-	}
-	if newest == name {
-		return text
-	}
-	return text + fmt.Sprintf("; use %s/%s %s", of.Spec.Group, newest, of.Spec.Names.Kind)
 }
 
 // definer is what the functions of a definition know of their version.

@@ -26,11 +26,12 @@ func (c *Catalog) Convert(_ context.Context, obj scheme.Object, to *scheme.Kind)
 	if !ok {
 		return nil, fmt.Errorf("converting a %T: its copy has no metadata", obj)
 	}
-	if from.ToStored != nil {
-		converted = from.ToStored(converted)
+	converted, err := from.ToStored.One(converted)
+	if err != nil {
+		return nil, err
 	}
-	if target.FromStored != nil {
-		converted = target.FromStored(converted)
+	if converted, err = target.FromStored.One(converted); err != nil {
+		return nil, err
 	}
 	converted.GetObjectKind().SetGroupVersionKind(to.GroupVersionKind)
 	return converted, nil

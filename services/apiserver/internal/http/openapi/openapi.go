@@ -1,5 +1,6 @@
 // Package openapi describes the API to its clients: OpenAPI v2 at /openapi/v2, and OpenAPI v3, a
-// document for each group and version, at /openapi/v3. kubectl uses them to validate and explain.
+// document for each group and version and for each path of discovery, at /openapi/v3. kubectl uses
+// them to validate and explain.
 //
 // The definitions of the types are generated from their sources, those of custom kinds come with their
 // definitions, and the paths come from the table of served kinds. A document is built when it is first
@@ -87,6 +88,12 @@ func (d documents) describe(before *server) *server {
 		}
 		s.v3[at] = &document{of: of.subjects, convert: handler3.ToV3ProtoBinary, build: func() ([]byte, error) { return encode(of.v3(gv)) }}
 	}
+	for name, build := range d.discoveryDocuments(d.builtin()) {
+		at := v3Path + "/" + name
+		if s.v3[at] = before.v3[at]; s.v3[at] == nil { // Built-in kinds stay the same.
+			s.v3[at] = &document{build: func() ([]byte, error) { return encode(build()) }, convert: handler3.ToV3ProtoBinary}
+		}
+	}
 	s.index = &document{build: s.buildIndex}
 	return s
 }
@@ -156,11 +163,24 @@ func (d documents) byGroupVersion() map[schema.GroupVersion]documents {
 	return all
 }
 
+// builtin returns the built-in kinds: as in Kubernetes, only their groups have paths of discovery.
+func (d documents) builtin() []*scheme.Kind {
+	var all []*scheme.Kind
+	for _, one := range d.subjects {
+		if !one.Custom {
+			all = append(all, one.Kind)
+		}
+	}
+	return all
+}
+
 func (d documents) v2() (*spec.Swagger, string, error) {
-	document, err := builder.BuildOpenAPISpecFromRoutes(containers(d.subjects, d.types), &common.Config{
-		ProtocolList:   []string{"https"},
-		Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-		GetDefinitions: d.definitions(true), GetDefinitionName: d.names.definition,
+	document, err := builder.BuildOpenAPISpecFromRoutes(append(containers(d.subjects, d.types), aboutAll(d.builtin())...), &common.Config{
+		ProtocolList:        []string{"https"},
+		SecurityDefinitions: &spec.SecurityDefinitions{bearer: {SecuritySchemeProps: bearerToken()}},
+		DefaultSecurity:     []map[string][]string{{bearer: {}}},
+		Info:                &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
+		GetDefinitions:      d.definitions(true), GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
 		CommonResponses: map[int]spec.Response{
@@ -176,9 +196,14 @@ func (d documents) v2() (*spec.Swagger, string, error) {
 
 // v3 builds the document of a group and version, which all subjects must have.
 func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
-	document, err := builder3.BuildOpenAPISpecFromRoutes(containers(d.subjects, d.types), &common.OpenAPIV3Config{
-		Info:           &spec.Info{InfoProps: d.info()},
-		GetDefinitions: d.definitions(false), GetDefinitionName: d.names.definition,
+	paths, schemes := containers(d.subjects, d.types), spec3.SecuritySchemes(nil)
+	if !d.custom() { // As in Kubernetes.
+		paths, schemes = append(paths, resourceLists(d.builtin(), &gv)...), securitySchemes()
+	}
+	document, err := builder3.BuildOpenAPISpecFromRoutes(paths, &common.OpenAPIV3Config{
+		SecuritySchemes: schemes,
+		Info:            &spec.Info{InfoProps: d.info()},
+		GetDefinitions:  d.definitions(false), GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
 		CommonResponses: map[int]*spec3.Response{
@@ -201,11 +226,7 @@ func (d documents) info() spec.InfoProps {
 
 // operation returns a route's identifier, and its group and version as a tag.
 func operation(r common.Route) (string, []string, error) {
-	tag := "core_v1"
-	if parts := strings.Split(strings.Trim(r.Path(), "/"), "/"); parts[0] == "apis" && len(parts) > 2 {
-		tag = groupName(parts[1]) + "_" + parts[2]
-	}
-	return r.OperationName(), []string{tag}, nil
+	return r.OperationName(), []string{tag(r.Path())}, nil
 }
 
 // groupName returns a group's name in tags and identifiers: rbacAuthorization for

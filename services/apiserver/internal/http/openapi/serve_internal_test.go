@@ -49,6 +49,9 @@ func newLibrary(t *testing.T, table *scheme.Table) *library {
 		build := cached.Func(func() (*spec3.OpenAPI, string, error) { return of.v3(gv) })
 		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(build))
 	}
+	for name, build := range d.discoveryDocuments(table.Kinds()) {
+		v3.UpdateGroupVersionLazy(name, cached.Once(cached.Func(build)))
+	}
 	if err := v3.RegisterOpenAPIV3VersionedService(v3Path, l); err != nil {
 		t.Fatal(err)
 	}

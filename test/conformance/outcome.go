@@ -19,7 +19,7 @@ const (
 const (
 	// maxWhy and maxWidth bound the reason that is printed, in lines and in bytes per line.
 	maxWhy   = 15
-	maxWidth = 400
+	maxWidth = 1000
 )
 
 // The lines of the suite's output that matter here. A reason begins with its state; the timeline

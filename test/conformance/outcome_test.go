@@ -43,7 +43,7 @@ func TestReadCrash(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&text, "line %d\n\n", i)
 	}
-	found := read([]byte(text.String()+"panic: "+strings.Repeat("x", 1000)+"\n"), 2)
+	found := read([]byte(text.String()+"panic: "+strings.Repeat("x", 2000)+"\n"), 2)
 	if found.State != stateFailed || len(found.Why) != maxWhy || found.Why[0] != "line 86" || len(found.Why[maxWhy-1]) > maxWidth+len("…") {
 		t.Errorf("got %s, %q", found.State, found.Why)
 	}

@@ -14,6 +14,13 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 )
 
+// Why a request was rejected, as a label of metrics.
+const (
+	callingError = "calling_webhook_error"
+	ownError     = "apiserver_internal_error"
+	noError      = "no_error"
+)
+
 // callError reports that a webhook could not be asked, or that its answer is none. It is a refusal
 // unless the webhook's failures are ignored.
 type callError struct {

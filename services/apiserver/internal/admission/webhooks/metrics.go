@@ -9,13 +9,6 @@ import (
 	"github.com/garboard/garboard/libs/metric"
 )
 
-// Why a request was rejected, as a label.
-const (
-	callingError = "calling_webhook_error"
-	ownError     = "apiserver_internal_error"
-	noError      = "no_error"
-)
-
 // highestCode bounds the values of the label for codes, which webhooks choose.
 const highestCode = 600
 

@@ -121,7 +121,7 @@ func mustSpecify(name corev1.ResourceName) bool {
 }
 
 func podInScope(pod *corev1.Pod, scope corev1.ScopedResourceSelectorRequirement) bool {
-	terminating := pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
+	terminating := Terminating(pod)
 	switch scope.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
 		return terminating
@@ -189,4 +189,9 @@ func crossesNamespaces(affinity *corev1.Affinity) bool {
 	return slices.ContainsFunc(terms, func(t corev1.PodAffinityTerm) bool {
 		return len(t.Namespaces) > 0 || t.NamespaceSelector != nil
 	})
+}
+
+// Terminating reports whether a pod ends by itself, so that it is in the scope Terminating.
+func Terminating(pod *corev1.Pod) bool {
+	return pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0
 }

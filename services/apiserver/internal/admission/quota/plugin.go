@@ -75,12 +75,18 @@ func chargeQuota(objects admission.Objects, charger *Charger, limits []limited) 
 }
 
 // charges reports whether a write can raise the usage of a quota. Every new object can, and so can
-// an update of a service or a claim, and the resize of a pod.
+// an update of a service or a claim, the resize of a pod, and an update that moves a pod between the
+// scopes Terminating and NotTerminating.
 func charges(req *admission.Request) bool {
 	if req.Object == nil || !libquota.Counted(req.Kind) {
 		return false
 	}
 	switch o := req.Object.(type) {
+	case *corev1.Pod:
+		if req.Verb == admission.Update && req.Subresource == "" {
+			old, ok := req.Old.(*corev1.Pod)
+			return ok && libquota.Terminating(old) != libquota.Terminating(o)
+		}
 	case *corev1.Service:
 		return req.Subresource == ""
 	case *corev1.PersistentVolumeClaim:

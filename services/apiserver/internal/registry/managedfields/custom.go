@@ -111,8 +111,8 @@ func within(name string, all []smd.TypeDef) []smd.TypeDef {
 			visit(ref.Inlined.List.ElementType)
 		}
 		if ref.Inlined.Map != nil {
-			for i := range ref.Inlined.Map.Fields {
-				visit(ref.Inlined.Map.Fields[i].Type)
+			for i := range ref.Inlined.Fields {
+				visit(ref.Inlined.Fields[i].Type)
 			}
 			visit(ref.Inlined.Map.ElementType)
 		}

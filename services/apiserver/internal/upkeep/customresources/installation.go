@@ -19,10 +19,11 @@ type installation struct {
 	kinds []*scheme.Kind
 }
 
-// installable reports whether a definition has all the names under which it is served.
+// installable reports whether a definition has all the names under which it is served, and can be served.
 func installable(c *crd) bool {
-	return c.Status.AcceptedNames.Plural != "" && c.Status.AcceptedNames.Kind != "" && (apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established) ||
-		apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted))
+	established := apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established)
+	return c.Status.AcceptedNames.Plural != "" && c.Status.AcceptedNames.Kind != "" &&
+		(established || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted) && !invalidAuthority(c))
 }
 
 // install brings what the catalog has of a definition into step with it.

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/util/webhook"
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
@@ -45,6 +46,7 @@ type Keeper struct {
 	cfg       Config
 	kind      *scheme.Kind
 	installed map[string]*installation // by the definition's name
+	settled   map[types.UID]string     // the version of a definition of which nothing is left to do
 
 	slots      chan struct{} // holds an element for each finalization that runs
 	ended      sync.WaitGroup
@@ -59,7 +61,7 @@ func New(cfg Config) *Keeper {
 	}
 	return &Keeper{
 		cfg: cfg, kind: scheme.For[*crd](cfg.Catalog.Table()),
-		installed: map[string]*installation{}, finalizing: map[types.UID]bool{}, slots: make(chan struct{}, finalizations),
+		installed: map[string]*installation{}, settled: map[types.UID]string{}, finalizing: map[types.UID]bool{}, slots: make(chan struct{}, finalizations),
 	}
 }
 
@@ -156,8 +158,12 @@ func definitionsOf(objects []scheme.Object) []*crd {
 
 // keep brings the catalog and the status of all definitions into step. It reports whether it could.
 func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
-	done := true
+	done, settled := true, map[types.UID]string{}
 	for i, one := range all {
+		if k.settled[one.UID] == one.ResourceVersion && hasItsNames(one) {
+			settled[one.UID] = one.ResourceVersion
+			continue
+		}
 		next := one.DeepCopy()
 		names, structure, approval := acceptNames(next, all), judgeStructure(next), judgeApproval(next)
 		all[i] = next // Whoever comes later sees the names that this one has now.
@@ -167,6 +173,7 @@ func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
 			continue
 		}
 		if established := establish(next); !names && !structure && !approval && !established {
+			settled[one.UID] = one.ResourceVersion
 			continue
 		}
 		if err := k.writeStatus(ctx, one, next); err != nil {
@@ -174,22 +181,38 @@ func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
 			done = false
 		}
 	}
+	k.settled = settled
 	k.removeOthers(all)
 	return done
 }
 
-// establish records that a definition is served, which it is from now on. It reports whether the status
-// changed.
+// establish records that a definition is served, which it is from now on, or why not. It reports whether the
+// status changed.
 func establish(c *crd) bool {
 	if !apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted) || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established) ||
 		c.DeletionTimestamp != nil {
 		return false
 	}
-	setCondition(c, condition{
+	next := condition{
 		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted",
 		Message: "the initial names have been accepted",
-	})
+	}
+	if invalidAuthority(c) {
+		next.Status, next.Reason, next.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
+	}
+	if apihelpers.IsCRDConditionEquivalent(&next, apihelpers.FindCRDCondition(c, next.Type)) {
+		return false
+	}
+	setCondition(c, next)
 	return true
+}
+
+// invalidAuthority reports whether a definition's conversion webhook is to be trusted by certificates that
+// cannot be read.
+func invalidAuthority(c *crd) bool {
+	conversion := c.Spec.Conversion
+	return conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
+		len(webhook.ValidateCABundle(nil, conversion.Webhook.ClientConfig.CABundle)) > 0
 }
 
 // writeStatus writes the status of a definition that nobody has changed meanwhile. Another apiserver that was

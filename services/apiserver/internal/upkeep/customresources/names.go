@@ -46,14 +46,19 @@ func free(wanted, had string, used map[string]bool) error {
 	return fmt.Errorf("%q is already in use", wanted)
 }
 
+// hasItsNames reports whether a definition has all names that it wants.
+func hasItsNames(c *crd) bool {
+	return apiequality.Semantic.DeepEqual(c.Spec.Names, c.Status.AcceptedNames)
+}
+
 // acceptNames records in a definition's status which of its names no other definition of its group has, and
 // whether that is all of them. A name that is taken leaves the former one in force. It reports whether the
 // status changed.
 func acceptNames(c *crd, all []*crd) bool {
-	wanted, had := c.Spec.Names, c.Status.AcceptedNames
-	if apiequality.Semantic.DeepEqual(wanted, had) {
+	if hasItsNames(c) {
 		return false
 	}
+	wanted, had := c.Spec.Names, c.Status.AcceptedNames
 	used, accepted := takenIn(c.Spec.Group, all), *had.DeepCopy()
 	verdict := condition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, Reason: "NoConflicts", Message: "no conflicts found"}
 	one := func(into *string, wanted string, used map[string]bool, reason string) {
@@ -114,8 +119,6 @@ func apiVersionKind(c *crd, version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: c.Spec.Group, Version: version, Kind: c.Status.AcceptedNames.Kind}
 }
 
-// setCondition sets a condition, which is about the definition's present generation.
-func setCondition(c *crd, next condition) {
-	next.ObservedGeneration = c.Generation
-	apihelpers.SetCRDCondition(c, next)
-}
+// setCondition sets a condition. As in Kubernetes it has no observedGeneration: kubectl wait would take the
+// condition for that of a former generation once the definition changes.
+func setCondition(c *crd, next condition) { apihelpers.SetCRDCondition(c, next) }

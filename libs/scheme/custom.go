@@ -55,7 +55,7 @@ func CustomKind(of *apiextensionsv1.CustomResourceDefinition, one *apiextensions
 	}
 	verbs := []string{"get", "patch", "update"}
 	if parts := one.Subresources; parts != nil && parts.Status != nil {
-		kind.Subresources = append(kind.Subresources, Subresource{Name: "status", Verbs: verbs})
+		kind.Subresources = append(kind.Subresources, Subresource{Name: "status", Kind: kind.GroupVersionKind, Verbs: verbs})
 	}
 	if parts := one.Subresources; parts != nil && parts.Scale != nil {
 		kind.Subresources = append(kind.Subresources, Subresource{

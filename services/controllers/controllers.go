@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
 	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
+	"github.com/garboard/garboard/services/controllers/internal/customresources"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
@@ -39,6 +40,7 @@ type Service struct {
 
 	// build sets these.
 	informers   *informer.Factory
+	definitions *customresources.Definitions
 	collector   *garbage.Collector
 	controllers []controller
 }
@@ -105,7 +107,7 @@ func (s *Service) table(cfg control.Config, source informer.Source) []entry {
 	return []entry{
 		{"deployment-controller", func() (controller, error) { return deployment.New(cfg) }},
 		{"replicaset-controller", func() (controller, error) { return replicaset.New(cfg) }},
-		{"namespace-controller", func() (controller, error) { return namespace.New(cfg) }},
+		{"namespace-controller", func() (controller, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (controller, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (controller, error) { return rootca.New(cfg, s.cfg.RootCA) }},
 		{"node-lifecycle-controller", func() (controller, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) }},
@@ -137,6 +139,7 @@ func (s *Service) build(context.Context) error {
 		Client: reconcile.Recording(s.shell.Client()), Informers: s.informers,
 		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,
 	}
+	s.definitions = customresources.New(cfg)
 	var err error
 	if s.collector, err = garbage.New(cfg, s.shell.Source()); err != nil {
 		return err
@@ -158,7 +161,7 @@ func (s *Service) build(context.Context) error {
 }
 
 func (s *Service) follow(ctx context.Context) error {
-	return control.RunAll(ctx, s.informers.Run, s.collector.Follow)
+	return control.RunAll(ctx, s.informers.Run, s.definitions.Follow, s.collector.Follow)
 }
 
 // lead runs the controllers while this replica holds the Lease.

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
@@ -29,7 +30,7 @@ type Client struct {
 	mu        sync.Mutex
 	revision  int64
 	compacted int64
-	objects   map[*scheme.Kind]map[string]scheme.Object
+	objects   map[schema.GroupResource]map[string]scheme.Object // by resource, as the kinds of one may be replaced
 	history   []event
 	watchers  map[*watcher]struct{}
 	fail      func(client.Call) error
@@ -54,7 +55,7 @@ func New(table *scheme.Table, objs ...scheme.Object) *Client {
 	c := &Client{
 		table:    table,
 		revision: 1,
-		objects:  map[*scheme.Kind]map[string]scheme.Object{},
+		objects:  map[schema.GroupResource]map[string]scheme.Object{},
 		watchers: map[*watcher]struct{}{},
 	}
 	c.Load(objs...)
@@ -82,7 +83,7 @@ func (c *Client) Remove(obj scheme.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	kind := c.table.KindOf(obj)
-	if current := c.objects[kind][keyOf(obj.GetNamespace(), obj.GetName())]; current != nil {
+	if current := c.objects[kind.GroupResource()][keyOf(obj.GetNamespace(), obj.GetName())]; current != nil {
 		c.remove(kind, current)
 	}
 }
@@ -222,7 +223,7 @@ func (c *Client) begin(ctx context.Context, call client.Call) error {
 			return err
 		}
 	}
-	if !call.Kind.Stored() && !call.Kind.Virtual {
+	if !call.Kind.Stored() && !call.Kind.Virtual && !call.Kind.Custom {
 		return apierrors.NewMethodNotSupported(call.Kind.GroupResource(), call.Verb)
 	}
 	return nil
@@ -233,7 +234,7 @@ func (c *Client) fenced(f fence.Fence) error {
 	if err := f.Check(); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	lease, ok := c.objects[scheme.For[*coordinationv1.Lease](c.table)][keyOf(f.Namespace, f.Name)].(*coordinationv1.Lease)
+	lease, ok := c.objects[scheme.For[*coordinationv1.Lease](c.table).GroupResource()][keyOf(f.Namespace, f.Name)].(*coordinationv1.Lease)
 	if !ok {
 		return fence.Lost(f, nil)
 	}
@@ -272,7 +273,7 @@ func (c *Client) answer(call client.Call) (runtime.Object, error) {
 
 // find returns the stored object, which must not be changed.
 func (c *Client) find(kind *scheme.Kind, namespace, name string) (scheme.Object, error) {
-	obj := c.objects[kind][keyOf(namespace, name)]
+	obj := c.objects[kind.GroupResource()][keyOf(namespace, name)]
 	if obj == nil {
 		return nil, apierrors.NewNotFound(kind.GroupResource(), name)
 	}
@@ -285,11 +286,11 @@ func (c *Client) commit(kind *scheme.Kind, obj scheme.Object) {
 	obj.SetResourceVersion(fmt.Sprint(c.revision))
 	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
 	key := keyOf(obj.GetNamespace(), obj.GetName())
-	if c.objects[kind] == nil {
-		c.objects[kind] = map[string]scheme.Object{}
+	if c.objects[kind.GroupResource()] == nil {
+		c.objects[kind.GroupResource()] = map[string]scheme.Object{}
 	}
-	previous := c.objects[kind][key]
-	c.objects[kind][key] = obj
+	previous := c.objects[kind.GroupResource()][key]
+	c.objects[kind.GroupResource()][key] = obj
 	c.publish(event{revision: c.revision, kind: kind, key: key, object: obj, previous: previous})
 }
 
@@ -297,7 +298,7 @@ func (c *Client) commit(kind *scheme.Kind, obj scheme.Object) {
 func (c *Client) remove(kind *scheme.Kind, current scheme.Object) scheme.Object {
 	c.revision++
 	key := keyOf(current.GetNamespace(), current.GetName())
-	delete(c.objects[kind], key)
+	delete(c.objects[kind.GroupResource()], key)
 	last := copyOf(current)
 	last.SetResourceVersion(fmt.Sprint(c.revision))
 	c.publish(event{revision: c.revision, kind: kind, key: key, deleted: true, object: last, previous: current})

@@ -77,12 +77,12 @@ func (c *Client) list(call client.Call) (runtime.Object, error) {
 // at returns the objects of a kind at a revision that is not compacted.
 func (c *Client) at(kind *scheme.Kind, revision int64) map[string]scheme.Object {
 	objects := map[string]scheme.Object{}
-	maps.Copy(objects, c.objects[kind])
+	maps.Copy(objects, c.objects[kind.GroupResource()])
 	for _, e := range slices.Backward(c.history) {
 		if e.revision <= revision {
 			break
 		}
-		if e.kind != kind {
+		if e.kind.GroupResource() != kind.GroupResource() {
 			continue
 		}
 		if e.previous == nil {

@@ -84,7 +84,7 @@ func (c *Client) watch(ctx context.Context, call client.Call) (watch.Interface, 
 
 // sendAll queues the present objects and, if bookmark is set, the bookmark that marks their end.
 func (c *Client) sendAll(w *watcher, bookmark bool) {
-	objects := c.objects[w.kind]
+	objects := c.objects[w.kind.GroupResource()]
 	for _, key := range sortedKeys(objects) {
 		if obj := objects[key]; w.keep.selects(obj) {
 			w.queue = append(w.queue, watch.Event{Type: watch.Added, Object: copyOf(obj)})
@@ -101,7 +101,7 @@ func (c *Client) sendAll(w *watcher, bookmark bool) {
 // offer queues what e means to this watch: an object that starts or stops matching the selectors is
 // added or deleted. The client's lock is held.
 func (w *watcher) offer(e event) {
-	if e.kind != w.kind {
+	if e.kind.GroupResource() != w.kind.GroupResource() {
 		return
 	}
 	is := !e.deleted && w.keep.selects(e.object)

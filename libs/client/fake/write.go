@@ -36,7 +36,7 @@ func (c *Client) create(call client.Call) (runtime.Object, error) {
 	if obj.GetResourceVersion() != "" {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
-	if current := c.objects[kind][keyOf(obj.GetNamespace(), obj.GetName())]; current != nil {
+	if current := c.objects[kind.GroupResource()][keyOf(obj.GetNamespace(), obj.GetName())]; current != nil {
 		return nil, apierrors.NewAlreadyExists(kind.GroupResource(), obj.GetName())
 	}
 	if err := c.namespaceEnds(kind, obj); err != nil {
@@ -57,7 +57,7 @@ func (c *Client) namespaceEnds(kind *scheme.Kind, obj scheme.Object) error {
 		return nil
 	}
 	namespaces := scheme.For[*corev1.Namespace](c.table)
-	namespace := c.objects[namespaces][obj.GetNamespace()]
+	namespace := c.objects[namespaces.GroupResource()][obj.GetNamespace()]
 	if namespace == nil || namespace.GetDeletionTimestamp() == nil {
 		return nil
 	}
@@ -242,7 +242,7 @@ func (c *Client) deleteCollection(call client.Call) (runtime.Object, error) {
 	if given, ok := call.Body.(*metav1.DeleteOptions); ok && given != nil {
 		opts = *given
 	}
-	objects := c.objects[call.Kind]
+	objects := c.objects[call.Kind.GroupResource()]
 	for _, key := range sortedKeys(objects) {
 		if obj := objects[key]; keep.selects(obj) {
 			if err := c.deleteObject(call.Kind, obj, opts); err != nil {

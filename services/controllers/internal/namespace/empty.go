@@ -31,15 +31,17 @@ type remains struct {
 	objects    map[string]int // by resource, "deployments.apps"
 	finalizers map[string]int // objects that wait for one, by finalizer
 	faults     []error
+	undefined  error         // why it is not known which custom resources there are
 	wait       time.Duration // after which to check again
 }
 
 func (r remains) any() bool { return len(r.objects) > 0 }
 
-func (r remains) err() error { return errors.Join(r.faults...) }
+func (r remains) err() error { return errors.Join(errors.Join(r.faults...), r.undefined) }
 
 // empty deletes all content of a namespace. Pods go first, with their grace period, so that what
-// they use does not disappear while they shut down (KEP-5080); everything else follows.
+// they use does not disappear while they shut down (KEP-5080); everything else follows. It is empty only
+// if the apiserver, asked at that moment, has defined no other kinds.
 func (c *Controller) empty(ctx context.Context, namespace string) remains {
 	r := remains{objects: map[string]int{}, finalizers: map[string]int{}}
 	table := c.cfg.Client.Table()
@@ -48,12 +50,26 @@ func (c *Controller) empty(ctx context.Context, namespace string) remains {
 	if r.any() || len(r.faults) > 0 {
 		return r
 	}
-	for _, kind := range table.Kinds() {
-		if kind.Namespaced && kind.Stored() && kind != pods {
-			c.emptyKind(ctx, namespace, kind, &r)
-		}
+	emptied := map[*scheme.Kind]bool{pods: true}
+	c.emptyKinds(ctx, namespace, emptied, &r)
+	if r.any() || len(r.faults) > 0 {
+		return r
+	}
+	// The namespace is empty only if it holds nothing of a kind that was defined a moment ago either.
+	if r.undefined = c.definitions.Refresh(ctx); r.undefined == nil {
+		c.emptyKinds(ctx, namespace, emptied, &r)
 	}
 	return r
+}
+
+// emptyKinds deletes the content of all kinds but those already emptied, to which it adds the others.
+func (c *Controller) emptyKinds(ctx context.Context, namespace string, emptied map[*scheme.Kind]bool, r *remains) {
+	for _, kind := range scheme.Readable(c.cfg.Client.Table().Kinds()) {
+		if kind.Namespaced && !emptied[kind] {
+			emptied[kind] = true
+			c.emptyKind(ctx, namespace, kind, r)
+		}
+	}
 }
 
 func (c *Controller) emptyKind(ctx context.Context, namespace string, kind *scheme.Kind, r *remains) {
@@ -151,7 +167,12 @@ func setConditions(status *corev1.NamespaceStatus, r remains, now metav1.Time) {
 		}
 		status.Conditions = append(status.Conditions, condition)
 	}
-	set(corev1.NamespaceDeletionDiscoveryFailure, false, "ResourcesDiscovered", "All resources successfully discovered", "", "")
+	undefined := ""
+	if r.undefined != nil {
+		undefined = r.undefined.Error()
+	}
+	set(corev1.NamespaceDeletionDiscoveryFailure, r.undefined != nil,
+		"ResourcesDiscovered", "All resources successfully discovered", "DiscoveryFailed", undefined)
 	set(corev1.NamespaceDeletionGVParsingFailure, false, "ParsedGroupVersions", "All legacy kube types successfully parsed", "", "")
 	failure := ""
 	if len(r.faults) > 0 {

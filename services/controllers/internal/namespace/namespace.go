@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
 
 const (
@@ -29,15 +30,17 @@ const (
 
 // Controller is the namespace controller.
 type Controller struct {
-	cfg        control.Config
-	namespaces informer.SharedInformer[*corev1.Namespace]
-	client     client.Resource[*corev1.Namespace]
+	cfg         control.Config
+	definitions *customresources.Definitions
+	namespaces  informer.SharedInformer[*corev1.Namespace]
+	client      client.Resource[*corev1.Namespace]
 }
 
-// New returns the controller and requests its informer.
-func New(cfg control.Config) (*Controller, error) {
+// New returns the controller and requests its informer. It empties namespaces of the kinds of definitions
+// too.
+func New(cfg control.Config, definitions *customresources.Definitions) (*Controller, error) {
 	return &Controller{
-		cfg: cfg, namespaces: informer.For[*corev1.Namespace](cfg.Informers), client: client.Of[*corev1.Namespace](cfg.Client),
+		cfg: cfg, definitions: definitions, namespaces: informer.For[*corev1.Namespace](cfg.Informers), client: client.Of[*corev1.Namespace](cfg.Client),
 	}, nil
 }
 
@@ -49,7 +52,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
 			return control.Requeue(c.reconcile(ctx, key))
 		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
+		WaitFor: func() []informer.DoneChecker { return append(handlers.Checkers(), c.definitions) }, Reads: &handlers.Reads,
 		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
 	})
 	enqueue := func(namespace *corev1.Namespace) {

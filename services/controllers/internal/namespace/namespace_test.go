@@ -17,18 +17,25 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
+	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T) *controltest.Plane {
 	t.Helper()
-	p := controltest.New(t)
+	return startOn(t, controltest.New(t))
+}
+
+func startOn(t *testing.T, p *controltest.Plane) *controltest.Plane {
+	t.Helper()
 	p.Allow("update /namespaces/finalize", "update /namespaces/status", "get list watch delete deletecollection *")
-	c, err := New(p.Config)
+	definitions := customresources.New(p.Config)
+	c, err := New(p.Config, definitions)
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Add(definitions.Follow)
 	p.Add(c.Run)
 	p.Start()
 	for _, name := range []string{"x", "y"} {

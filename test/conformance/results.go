@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // result is what a spec did, as a line of the results file.
@@ -35,7 +36,8 @@ type results struct {
 	last map[string]result // of this plane, by name of the spec
 }
 
-// openResults reads the results of a plane from the file, which it creates if needed.
+// openResults reads the results of a plane from the file, which it creates if needed. It locks the
+// file until close.
 func openResults(path, plane string) (*results, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("creating the folder for the results: %w", err)
@@ -43,6 +45,10 @@ func openResults(path, plane string) (*results, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the results: %w", err)
+	}
+	// Two runs would overwrite each other's output of specs.
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s, which another run may use; choose another folder with -dir: %w", path, err), file.Close())
 	}
 	r := &results{plane: plane, file: file, last: map[string]result{}}
 	if err := r.load(); err != nil {

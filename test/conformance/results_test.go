@@ -67,6 +67,21 @@ func TestResultsAfterKill(t *testing.T) {
 	}
 }
 
+func TestResultsRefuseTwoRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.jsonl")
+	first, err := openResults(path, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openResults(path, "two"); err == nil || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("a second run at the same time: %v", err)
+	}
+	if err := first.close(); err != nil {
+		t.Error(err)
+	}
+	write(t, path, "two", result{Spec: "a", State: statePassed})
+}
+
 func TestResultsRefuseGarbage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.jsonl")
 	write(t, path, "one", result{Spec: "a", State: statePassed})

@@ -107,7 +107,6 @@ func (e *etcd) start() (server *embed.Etcd, err error) {
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.Name + "=" + peer.String()
-	config.AutoCompactionMode, config.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(bridge{e.log, &e.stopping}, zap.WithFatalHook(zapcore.WriteThenPanic)))
 	return embed.StartEtcd(config)
 }

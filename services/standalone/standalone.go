@@ -178,7 +178,8 @@ func (s services) config(name, user string, transport client.Transport) (service
 func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 	server, err := apiserver.New(apiserver.Config{
 		Serving: apiserver.Serving{Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs},
-		Etcd:    apiserver.Etcd{Servers: []string{etcd}}, Bus: apiserver.Bus{NATS: s.named("apiserver")},
+		Etcd:        apiserver.Etcd{Servers: []string{etcd}, CompactionInterval: apiserver.DefaultEtcdCompactionInterval},
+		Bus:         apiserver.Bus{NATS: s.named("apiserver")},
 		ServiceCIDR: s.cfg.ServiceCIDR, Admission: s.cfg.Admission, Enablement: s.cfg.Enablement,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
 		Version: s.cfg.Version, Profiling: true,

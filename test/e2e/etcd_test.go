@@ -62,6 +62,10 @@ func TestEtcdHoldsWhatKubernetesWould(t *testing.T) {
 		}
 	}
 	decodeAll(t, etcd)
+	// kube-apiserver's key, by which apiservers take turns to compact etcd.
+	if turn, err := etcd.Get(t.Context(), "compact_rev_key"); err != nil || turn.Count != 1 {
+		t.Errorf("the plane's apiserver does not compact etcd: %v, %v", turn, err)
+	}
 }
 
 // keysOf lists etcd's keys, with placeholders for generated parts of names. It lists Events once

@@ -108,6 +108,10 @@ type conversions struct {
 }
 
 func (c *Converters) conversionsOf(crd *apiextensionsv1.CustomResourceDefinition, versions map[string]*rules) (*conversions, error) {
+	if crd.Spec.Conversion == nil { // It was never stored.
+		crd = crd.DeepCopy()
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	}
 	safe, _, err := c.factory.NewConverter(crd)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the conversion of %s: %w", crd.Name, err)

@@ -177,7 +177,7 @@ func (s services) config(name, user string, transport client.Transport) (service
 
 func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 	server, err := apiserver.New(apiserver.Config{
-		Serving: apiserver.Serving{Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs},
+		Serving:     apiserver.Serving{Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs},
 		Etcd:        apiserver.Etcd{Servers: []string{etcd}, CompactionInterval: apiserver.DefaultEtcdCompactionInterval},
 		Bus:         apiserver.Bus{NATS: s.named("apiserver")},
 		ServiceCIDR: s.cfg.ServiceCIDR, Admission: s.cfg.Admission, Enablement: s.cfg.Enablement,

@@ -32,7 +32,11 @@ func described(t *testing.T, schema string, preserve bool) *kinds.OpenAPI {
 			t.Fatal(err)
 		}
 	}
-	made, err := custom.Definitions(crd)
+	converters, err := custom.NewConverters(nil) // No version is converted.
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := custom.Definitions(crd, converters)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,11 @@ func (w *eggWorld) serve(text string) {
 		w.t.Fatal(err)
 	}
 	crd.Status.AcceptedNames = crd.Spec.Names
-	made, err := custom.Definitions(crd)
+	converters, err := custom.NewConverters(nil) // No version is converted.
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	made, err := custom.Definitions(crd, converters)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestOf(t *testing.T) {
 			}
 		})
 	}
-	if u := attributes.Of(context.Background(), &admission.Request{Verb: admission.Create, Kind: pods}).GetUserInfo(); u == nil || u.GetName() != "" {
+	if u := attributes.Of(t.Context(), &admission.Request{Verb: admission.Create, Kind: pods}).GetUserInfo(); u == nil || u.GetName() != "" {
 		t.Errorf("without a user: got %+v", u)
 	}
 }

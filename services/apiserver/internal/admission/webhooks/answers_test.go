@@ -88,7 +88,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func asStatus(err error, status *apierrors.APIStatus) bool {
-	s, ok := err.(apierrors.APIStatus) //nolint:errorlint // The registry's client gets this very error.
+	s, ok := err.(apierrors.APIStatus)
 	*status = s
 	return ok
 }

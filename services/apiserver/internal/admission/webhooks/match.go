@@ -63,7 +63,7 @@ func (p *plugin) match(ctx context.Context, r *request, h *hook, object scheme.O
 	switch {
 	case err != nil:
 		p.log.Warn("evaluating the match conditions of a webhook failed", "configuration", h.configuration, "webhook", h.name, "err", err)
-		return nil, apierrors.NewForbidden(r.Request.Kind.GroupResource(), r.Name, err)
+		return nil, apierrors.NewForbidden(r.Kind.GroupResource(), r.Name, err)
 	case !matches:
 		p.metrics.excluded(p.step.condition, h.name, r.operation)
 		return nil, nil
@@ -74,7 +74,7 @@ func (p *plugin) match(ctx context.Context, r *request, h *hook, object scheme.O
 // matchRules returns the invocation by the first of a webhook's rules that matches the request or,
 // with the match policy Equivalent, the same object in another version.
 func (p *plugin) matchRules(r *request, h *hook) *invocation {
-	own := r.Request.Kind.GroupVersionResource()
+	own := r.Kind.GroupVersionResource()
 	for _, rule := range h.rules {
 		if (&rules.Matcher{Rule: rule, Attr: r.attributes}).Matches() {
 			return &invocation{h, own, r.attributes.GetKind()}
@@ -83,7 +83,7 @@ func (p *plugin) matchRules(r *request, h *hook) *invocation {
 	if !h.equivalent {
 		return nil
 	}
-	others := admission.Equivalents(p.cfg.Objects.Table, r.Request.Kind, r.Subresource)[1:]
+	others := admission.Equivalents(p.cfg.Objects.Table, r.Kind, r.Subresource)[1:]
 	for _, rule := range h.rules {
 		for _, other := range others {
 			resource := other.GroupVersionResource()
@@ -113,7 +113,7 @@ func (w withResource) GetResource() schema.GroupVersionResource { return w.resou
 // are matched, but for Namespaces, which are selected by their own labels.
 func (p *plugin) matchesNamespace(ctx context.Context, r *request, h *hook, object scheme.Object) (bool, error) {
 	name := r.attributes.GetNamespace()
-	if name == "" && r.Request.Kind.Resource != "namespaces" {
+	if name == "" && r.Kind.Resource != "namespaces" {
 		return true, nil
 	}
 	if h.namespacesErr != nil {
@@ -122,7 +122,7 @@ func (p *plugin) matchesNamespace(ctx context.Context, r *request, h *hook, obje
 	if h.namespaces.Empty() {
 		return true, nil
 	}
-	if r.Request.Kind.Resource == "namespaces" && r.Subresource == "" && object != nil {
+	if r.Kind.Resource == "namespaces" && r.Subresource == "" && object != nil {
 		return h.namespaces.Matches(labels.Set(object.GetLabels())), nil
 	}
 	namespace, err := admission.Get[*corev1.Namespace](ctx, p.cfg.Objects, "", name)
@@ -144,7 +144,7 @@ func hasLabels(obj scheme.Object, selector labels.Selector) bool {
 func (p *plugin) meetsConditions(ctx context.Context, r *request, h *hook, objects *shown) (bool, error) {
 	began := time.Now()
 	defer func() { p.metrics.evaluated(p.step.condition, h.name, r.operation, time.Since(began)) }()
-	about := cel.CreateAdmissionRequest(r.attributes, metav1.GroupVersionResource(r.Request.Kind.GroupVersionResource()),
+	about := cel.CreateAdmissionRequest(r.attributes, metav1.GroupVersionResource(r.Kind.GroupVersionResource()),
 		metav1.GroupVersionKind(objects.kind))
 	results, _, err := h.evaluator(p.compiler).ForInput(ctx, objects.attributes, about,
 		cel.OptionalVariableBindings{Authorizer: p.authorizer}, nil, celconfig.RuntimeCELCostBudgetMatchConditions)

@@ -258,8 +258,7 @@ func TestSubresources(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := w.question("/x")
-		kind := metav1.GroupVersionKind(q.Kind)
-		if got := kind.String() + " " + q.Resource.Resource + "/" + q.SubResource + " " + string(q.Operation); got != tc.want {
+		if got := q.Kind.String() + " " + q.Resource.Resource + "/" + q.SubResource + " " + string(q.Operation); got != tc.want {
 			t.Errorf("got %s, want %s", got, tc.want)
 		}
 		for what, raw := range map[string][]byte{"object": q.Object.Raw, "oldObject": q.OldObject.Raw} {

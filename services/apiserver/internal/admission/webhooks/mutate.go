@@ -99,7 +99,7 @@ func (m *mutation) one(ctx context.Context, h *hook, index int) error {
 // difference.
 func (m *mutation) call(ctx context.Context, call *invocation, objects *shown, index int) (changed bool, err error) {
 	defer func() {
-		m.annotate(ctx, "mutation", index, mutationNote{call.configuration, call.name, changed}, audit.From(ctx).Annotate)
+		m.annotate("mutation", index, mutationNote{call.configuration, call.name, changed}, audit.From(ctx).Annotate)
 	}()
 	answer, err := m.ask(ctx, m.request, call, objects)
 	if err != nil {
@@ -117,7 +117,7 @@ func (m *mutation) call(ctx context.Context, call *invocation, objects *shown, i
 		return false, err
 	}
 	changed = !apiequality.Semantic.DeepEqual(objects.object, patched)
-	m.annotate(ctx, "patch", index, patchNote{call.configuration, call.name, ops, string(admissionv1.PatchTypeJSONPatch)}, audit.From(ctx).AnnotateRequest)
+	m.annotate("patch", index, patchNote{call.configuration, call.name, ops, string(admissionv1.PatchTypeJSONPatch)}, audit.From(ctx).AnnotateRequest)
 	m.cfg.Kinds.Default(patched)
 	m.dirty = true
 	m.now, err = m.plugin.show(ctx, m.request, patched, objects.old, objects.kind)
@@ -175,7 +175,7 @@ const (
 func (m *mutation) decode(data []byte, objects *shown) (scheme.Object, error) {
 	codecs := m.cfg.Objects.Table.Codecs()
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
-	into, ok := reflect.New(reflect.TypeOf(objects.object).Elem()).Interface().(scheme.Object)
+	into, ok := reflect.TypeAssert[scheme.Object](reflect.New(reflect.TypeOf(objects.object).Elem()))
 	if !ok {
 		return nil, fmt.Errorf("a %T has no metadata", objects.object)
 	}
@@ -223,7 +223,7 @@ type patchNote struct {
 }
 
 // annotate adds an annotation about one webhook in one round.
-func (m *mutation) annotate(_ context.Context, prefix string, index int, value any, add func(key, value string)) {
+func (m *mutation) annotate(prefix string, index int, value any, add func(key, value string)) {
 	text, err := json.Marshal(value)
 	if err != nil {
 		m.log.Warn("encoding an audit annotation failed", "err", err)

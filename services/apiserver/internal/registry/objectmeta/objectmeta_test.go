@@ -16,10 +16,11 @@ import (
 func TestFill(t *testing.T) {
 	old := metav1.NewTime(time.Unix(1, 0))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: "p", UID: "u", CreationTimestamp: old, DeletionTimestamp: &old, DeletionGracePeriodSeconds: new(int64(1)), SelfLink: "s", Generation: 7,
+		Name: "p", UID: "u", CreationTimestamp: old, DeletionTimestamp: &old, DeletionGracePeriodSeconds: new(int64(1)), Generation: 7,
 	}}
+	pod.SetSelfLink("s")
 	objectmeta.Wipe(pod)
-	if pod.UID != "" || !pod.CreationTimestamp.IsZero() || pod.DeletionTimestamp != nil || pod.DeletionGracePeriodSeconds != nil || pod.SelfLink != "" {
+	if pod.UID != "" || !pod.CreationTimestamp.IsZero() || pod.DeletionTimestamp != nil || pod.DeletionGracePeriodSeconds != nil || pod.GetSelfLink() != "" {
 		t.Errorf("wiped: %+v", pod.ObjectMeta)
 	}
 	objectmeta.Fill(pod, scheme.For[*corev1.Pod](scheme.New()))

@@ -9,8 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -49,7 +48,7 @@ func Start(t testing.TB, handler http.Handler, names ...string) *Server {
 	}
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // Clients that do not trust it are a part of tests.
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // Clients that do not trust it are a part of tests.
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	at, err := url.Parse(server.URL)

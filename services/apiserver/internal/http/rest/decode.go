@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
@@ -178,29 +177,4 @@ func (h *Handler) options(query url.Values, into runtime.Object) error {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	return nil
-}
-
-// warn adds warnings to the response.
-func warn(w http.ResponseWriter, warnings []string) {
-	seen := map[string]bool{}
-	for _, text := range warnings {
-		if seen[text] {
-			continue
-		}
-		seen[text] = true
-		if header, err := utilnet.NewWarningHeader(299, "-", text); err == nil {
-			w.Header().Add("Warning", header)
-		}
-	}
-}
-
-// warnOnce returns a function that adds a warning to the response unless it was added before.
-func warnOnce(w http.ResponseWriter) func(text string) {
-	added := map[string]bool{}
-	return func(text string) {
-		if !added[text] {
-			added[text] = true
-			warn(w, []string{text})
-		}
-	}
 }

@@ -112,11 +112,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		h.Encoder.Error(w, r, response.MethodNotAllowed())
 		return
 	}
-	warn := warnOnce(w)
+	warnings := newWarnings(w.Header())
 	if req.Kind != nil && req.Kind.Deprecated != "" {
-		warn(req.Kind.Deprecated)
+		warnings.add(req.Kind.Deprecated)
 	}
-	r = r.WithContext(admission.WithWarnings(r.Context(), warn))
+	r = r.WithContext(admission.WithWarnings(r.Context(), func(text string) { warnings.add(text) }))
 	resource := h.Registry.Resource(req.Kind)
 	if resource == nil && req.Kind.Custom { // removed since the path was resolved, or replaced
 		if again, ok := h.Resolve(r); ok && again.Verb == req.Verb {
@@ -127,7 +127,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		h.Encoder.Error(w, r, response.NotFound())
 		return
 	}
-	c := &call{Handler: h, w: w, r: r, req: req, resource: resource, began: time.Now()}
+	c := &call{Handler: h, w: w, r: r, req: req, resource: resource, warnings: warnings, began: time.Now()}
 	if err := c.serve(); err != nil {
 		h.Encoder.Error(w, r, err)
 	}
@@ -140,6 +140,7 @@ type call struct {
 	r        *http.Request
 	req      Request
 	resource *registry.Resource
+	warnings *warnings
 	began    time.Time
 	dryRun   bool // set if the body asks for a dry run
 }

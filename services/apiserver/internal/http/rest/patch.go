@@ -92,7 +92,7 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
-	warn(c.w, warnings)
+	c.warnings.add(warnings...)
 	return c.written(format, updated, false)
 }
 
@@ -130,7 +130,7 @@ func (c *call) apply(change *patch.Patch, opts metav1.PatchOptions) (obj scheme.
 		return nil
 	}, options)
 	if err == nil {
-		warn(c.w, warnings)
+		c.warnings.add(warnings...)
 	}
 	return obj, made, err
 }

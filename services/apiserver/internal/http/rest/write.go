@@ -39,7 +39,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	warn(c.w, warnings)
+	c.warnings.add(warnings...)
 	c.trace(created)
 	return c.send(http.StatusCreated, format, created)
 }
@@ -66,7 +66,7 @@ func (c *call) readInto(obj runtime.Object, directive string) error {
 	}
 	obj.GetObjectKind().SetGroupVersionKind(want)
 	audit.From(c.ctx()).Request(obj)
-	warn(c.w, warnings)
+	c.warnings.add(warnings...)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	warn(c.w, warnings)
+	c.warnings.add(warnings...)
 	return c.written(format, updated, made)
 }
 
@@ -127,7 +127,7 @@ func (c *call) checkName(obj scheme.Object) error {
 // warnRepeatedOwners warns the client of owners that the object names twice; only one is kept.
 func (c *call) warnRepeatedOwners(obj scheme.Object) {
 	if warning := ownerreferences.WithoutRepeated(obj); warning != "" {
-		warn(c.w, []string{warning})
+		c.warnings.add(warning)
 	}
 }
 

@@ -96,13 +96,13 @@ func (r *report) end(chosen []spec, results *results) bool {
 			r.why(found)
 		}
 	}
-	text := fmt.Sprintf("%d of %d passed", counts[statePassed], len(chosen))
+	texts := []string{fmt.Sprintf("%d of %d passed", counts[statePassed], len(chosen))}
 	for _, state := range []string{stateFailed, stateTimeout, stateSkipped, stateMissing} {
 		if counts[state] > 0 {
-			text += fmt.Sprintf(", %d %s", counts[state], state)
+			texts = append(texts, fmt.Sprintf("%d %s", counts[state], state))
 		}
 	}
-	r.print("%s", text)
+	r.print("%s", strings.Join(texts, ", "))
 	return counts[statePassed] == len(chosen)
 }
 

@@ -141,7 +141,7 @@ func (s *Service) build(context.Context) error {
 	}
 	s.definitions = customresources.New(cfg)
 	var err error
-	if s.collector, err = garbage.New(cfg, s.shell.Source()); err != nil {
+	if s.collector, err = garbage.New(cfg, s.definitions, s.shell.Source()); err != nil {
 		return err
 	}
 	signers, err := s.signers(cfg)

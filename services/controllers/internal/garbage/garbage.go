@@ -8,14 +8,12 @@ package garbage
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +24,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
 
 const (
@@ -38,41 +37,28 @@ const (
 
 // Collector is the garbage collector.
 type Collector struct {
-	cfg       control.Config
-	graph     *graph
-	followers map[*scheme.Kind]informer.Follower
-	events    *events.Recorder
+	cfg         control.Config
+	definitions *customresources.Definitions
+	source      informer.Source
+	graph       *graph
+	events      *events.Recorder
+	// kinds are those that are collected, by group and kind.
+	kinds *scheme.Derived[map[schema.GroupKind]*scheme.Kind]
 }
 
-// New returns a collector that follows all kinds through source.
-func New(cfg control.Config, source informer.Source) (*Collector, error) {
-	c := &Collector{
-		cfg: cfg, graph: newGraph(), followers: map[*scheme.Kind]informer.Follower{},
+// New returns a collector that follows all kinds through source, custom ones as they are defined.
+func New(cfg control.Config, definitions *customresources.Definitions, source informer.Source) (*Collector, error) {
+	return &Collector{
+		cfg: cfg, definitions: definitions, source: source, graph: newGraph(),
 		events: events.New(cfg.Client, name, "").WithLogger(cfg.Logger),
-	}
-	for _, kind := range cfg.Client.Table().Kinds() {
-		// Events have no owners and no dependents, and are numerous.
-		if !kind.Stored() || kind.Kind == "Event" {
-			continue
-		}
-		c.graph.followed = append(c.graph.followed, kind)
-		c.followers[kind] = source.Follower(kind, informer.View{}, sink{graph: c.graph, kind: kind})
-	}
-	return c, nil
-}
-
-// Follow keeps the ownership graph up to date until ctx ends, so that a standby has it ready.
-func (c *Collector) Follow(ctx context.Context) error {
-	var runs []func(context.Context) error
-	for kind, follower := range c.followers {
-		runs = append(runs, func(ctx context.Context) error {
-			if err := follower.Run(ctx); err != nil {
-				return fmt.Errorf("following %s for the %s: %w", kind.GroupResource(), name, err)
+		kinds: scheme.Derive(cfg.Client.Table(), func(kinds []*scheme.Kind) map[schema.GroupKind]*scheme.Kind {
+			by := map[schema.GroupKind]*scheme.Kind{}
+			for _, kind := range collected(kinds) {
+				by[kind.GroupKind()] = kind
 			}
-			return nil
-		})
-	}
-	return control.RunAll(ctx, runs...)
+			return by
+		}),
+	}, nil
 }
 
 // Run collects until ctx ends. It may be called again after it has returned. Follow must be
@@ -83,7 +69,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		Reconcile: func(ctx context.Context, uid types.UID) (reconcile.Result, error) {
 			return control.Requeue(c.reconcile(ctx, uid))
 		},
-		WaitFor: func() []informer.DoneChecker { return []informer.DoneChecker{c.graph} },
+		WaitFor: func() []informer.DoneChecker { return []informer.DoneChecker{c.definitions, c.graph} },
 		Logger:  c.cfg.Logger, Registerer: c.cfg.Registerer,
 	})
 	c.graph.attach(queue.Enqueue)
@@ -98,7 +84,7 @@ func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	}
 	if known.deleting {
 		// Dependents created just before the deletion must not be missed.
-		if c.catchUp(known.revision) {
+		if c.catchUp(ctx, known) {
 			return reconcile.Result{RequeueAfter: behindDelay}, nil
 		}
 		if known, dependents, found = c.graph.find(uid); !found {
@@ -125,16 +111,6 @@ func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 	return reconcile.Result{}, c.collect(ctx, known, latest, dependents)
 }
 
-// catchUp reports whether any kind is not yet known as of revision, and asks its follower to catch
-// up.
-func (c *Collector) catchUp(revision int64) bool {
-	behind := c.graph.behind(revision)
-	for _, kind := range behind {
-		c.followers[kind].Require(revision)
-	}
-	return len(behind) > 0
-}
-
 // read reads an object from the API; nil if it is gone, or another has taken its name.
 func (c *Collector) read(ctx context.Context, id identity) (scheme.Object, error) {
 	obj := id.kind.New()
@@ -142,7 +118,7 @@ func (c *Collector) read(ctx context.Context, id identity) (scheme.Object, error
 		Verb: "get", Kind: id.kind, Namespace: id.namespace, Name: id.name, Options: &metav1.GetOptions{},
 	}, obj)
 	switch {
-	case apierrors.IsNotFound(err):
+	case isGone(err, id):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
@@ -208,6 +184,8 @@ func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object
 			return err
 		}
 		switch state {
+		case ownerUnknown:
+			return nil // As in Kubernetes, nothing is decided before something is known of every owner.
 		case ownerStays:
 			solid = append(solid, ref)
 		case ownerWaits:
@@ -242,18 +220,20 @@ func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object
 type ownerState int
 
 const (
-	ownerStays  ownerState = iota // it exists, or its absence cannot be established
-	ownerWaits                    // it waits for its dependents to be deleted
-	ownerAbsent                   // it does not exist
+	ownerStays   ownerState = iota // it exists
+	ownerWaits                     // it waits for its dependents to be deleted
+	ownerAbsent                    // it does not exist
+	ownerUnknown                   // its absence cannot be established
 )
 
 // ownerState reads an owner from the API.
 func (c *Collector) ownerState(ctx context.Context, item node, ref metav1.OwnerReference) (ownerState, error) {
-	kind := c.ownerKind(ref)
-	if kind == nil || kind.Namespaced && item.namespace == "" {
-		// The kind is not served, or the owner is in an unknown namespace: its absence cannot be
-		// established.
-		return ownerStays, nil
+	kind := c.kinds.Get()[kindOf(ref)]
+	if kind == nil {
+		return c.lostOwner(item, ref), nil
+	}
+	if kind.Namespaced && item.namespace == "" {
+		return ownerUnknown, nil // It is in an unknown namespace.
 	}
 	owner := identity{kind: kind, name: ref.Name, uid: ref.UID}
 	if kind.Namespaced {
@@ -278,107 +258,6 @@ func (c *Collector) ownerState(ctx context.Context, item node, ref metav1.OwnerR
 	return ownerStays, nil
 }
 
-// ownerKind finds the kind of a reference, in any version of its group.
-func (c *Collector) ownerKind(ref metav1.OwnerReference) *scheme.Kind {
-	for kind := range c.followers {
-		if kind.Kind == ref.Kind && kind.Group == groupOf(ref) {
-			return kind
-		}
-	}
-	return nil
-}
-
-func groupOf(ref metav1.OwnerReference) string {
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil {
-		return ref.APIVersion // No group has such a name.
-	}
-	return gv.Group
-}
-
 func describe(ref metav1.OwnerReference) string {
 	return fmt.Sprintf("[%s/%s, name: %s, uid: %s]", ref.APIVersion, ref.Kind, ref.Name, ref.UID)
-}
-
-// breakCycle keeps objects that wait for each other from waiting for ever: an object whose own
-// dependents wait too stops blocking its owner's deletion.
-func (c *Collector) breakCycle(ctx context.Context, item node, latest scheme.Object, dependents []node) error {
-	if !slices.ContainsFunc(dependents, func(d node) bool { return d.waiting() }) {
-		return nil
-	}
-	var refs []metav1.OwnerReference
-	for _, ref := range latest.GetOwnerReferences() {
-		if ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion {
-			no := false
-			ref.BlockOwnerDeletion = &no
-			refs = append(refs, ref)
-		}
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	return c.patch(ctx, item.identity, map[string]any{"uid": item.uid, "ownerReferences": refs})
-}
-
-// disown removes references to owners from an object.
-func (c *Collector) disown(ctx context.Context, id identity, owners ...types.UID) error {
-	if len(owners) == 0 {
-		return nil
-	}
-	refs := make([]map[string]any, len(owners))
-	for i, uid := range owners {
-		refs[i] = map[string]any{"$patch": "delete", "uid": uid}
-	}
-	return c.patch(ctx, id, map[string]any{"uid": id.uid, "ownerReferences": refs})
-}
-
-// patch changes metadata of the object with this UID. A missing object is not an error.
-func (c *Collector) patch(ctx context.Context, id identity, metadata map[string]any) error {
-	data, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		return fmt.Errorf("encoding a patch of %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
-	}
-	err = c.cfg.Client.Do(ctx, client.Call{
-		Verb: "patch", Kind: id.kind, Namespace: id.namespace, Name: id.name,
-		PatchType: types.StrategicMergePatchType, Patch: data, Options: &metav1.PatchOptions{},
-	}, nil)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("patching the metadata of %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
-	}
-	return nil
-}
-
-func (c *Collector) removeFinalizer(ctx context.Context, id identity, latest scheme.Object, finalizer string) error {
-	left := slices.DeleteFunc(slices.Clone(latest.GetFinalizers()), func(f string) bool { return f == finalizer })
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": id.uid, "resourceVersion": latest.GetResourceVersion(), "finalizers": left,
-	}})
-	if err != nil {
-		return fmt.Errorf("encoding the finalizers of %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
-	}
-	err = c.cfg.Client.Do(ctx, client.Call{
-		Verb: "patch", Kind: id.kind, Namespace: id.namespace, Name: id.name,
-		PatchType: types.MergePatchType, Patch: data, Options: &metav1.PatchOptions{},
-	}, nil)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the finalizer %s from %s %s/%s: %w", finalizer, id.kind.Kind, id.namespace, id.name, err)
-	}
-	return nil
-}
-
-func (c *Collector) delete(ctx context.Context, id identity, latest scheme.Object, policy metav1.DeletionPropagation) error {
-	version := latest.GetResourceVersion()
-	c.cfg.Logger.Debug("deleting an object without owners", "kind", id.kind.Kind, "namespace", id.namespace, "name", id.name, "propagation", policy)
-	err := c.cfg.Client.Do(ctx, client.Call{
-		Verb: "delete", Kind: id.kind, Namespace: id.namespace, Name: id.name,
-		Options: &metav1.DeleteOptions{
-			PropagationPolicy: &policy,
-			// Delete exactly what was read: a reference added since would be overlooked.
-			Preconditions: &metav1.Preconditions{UID: &id.uid, ResourceVersion: &version},
-		},
-	}, nil)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
-	}
-	return nil
 }

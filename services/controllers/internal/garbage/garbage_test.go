@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
+	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,10 +28,12 @@ func start(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t, objs...)
 	p.Allow("get list watch patch update delete *", controltest.Events)
-	c, err := New(p.Config, listwatch.New(p.Client, p.Config.Logger))
+	definitions := customresources.New(p.Config)
+	c, err := New(p.Config, definitions, listwatch.New(p.Client, p.Config.Logger))
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Add(definitions.Follow)
 	p.Add(c.Follow)
 	p.Add(c.Run)
 	p.Start()

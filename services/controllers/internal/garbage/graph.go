@@ -4,9 +4,12 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
@@ -24,9 +27,10 @@ type identity struct {
 type node struct {
 	identity
 	owners     []metav1.OwnerReference
-	deleting   bool // it has a deletionTimestamp
-	foreground bool // it waits for its dependents to be deleted
-	orphan     bool // it waits for its dependents to be released
+	deleting   bool      // it has a deletionTimestamp
+	since      time.Time // of its deletionTimestamp; zero if it has none
+	foreground bool      // it waits for its dependents to be deleted
+	orphan     bool      // it waits for its dependents to be released
 	revision   int64
 }
 
@@ -39,21 +43,76 @@ type graph struct {
 	mu         sync.Mutex
 	nodes      map[types.UID]*node
 	dependents map[types.UID]map[types.UID]struct{} // by owner, which need not be known
-	byKind     map[*scheme.Kind]map[string]types.UID
-	revisions  map[*scheme.Kind]int64 // absent until the first whole view
-	followed   []*scheme.Kind
-	whole      chan struct{}   // closed when every followed kind has had its first whole view
-	look       func(types.UID) // nil while no collector runs
+	byKind     map[schema.GroupResource]map[string]types.UID
+	followed   map[schema.GroupResource]*view
+	// awaited are objects of whose owners' kind nothing is known, by that kind.
+	awaited map[schema.GroupKind]map[types.UID]struct{}
+	// lost are the latest objects of custom kinds that were deleted and have dependents. Their kinds may go
+	// before the dependents are looked at.
+	lost  *lru.Cache
+	moved chan struct{}   // closed, and replaced, when a kind has had its first whole view, or a custom one lost an object
+	whole chan struct{}   // closed when every followed kind has had its first whole view
+	look  func(types.UID) // nil while no collector runs
 }
+
+// view is how far a kind is known.
+type view struct {
+	require  func(revision int64)
+	revision int64 // 0 until the first whole view
+}
+
+// lostOwners is how many deleted owners the graph remembers (Kubernetes, NewReferenceCache).
+const lostOwners = 500
 
 func newGraph() *graph {
 	return &graph{
 		nodes:      map[types.UID]*node{},
 		dependents: map[types.UID]map[types.UID]struct{}{},
-		byKind:     map[*scheme.Kind]map[string]types.UID{},
-		revisions:  map[*scheme.Kind]int64{},
+		byKind:     map[schema.GroupResource]map[string]types.UID{},
+		followed:   map[schema.GroupResource]*view{},
+		awaited:    map[schema.GroupKind]map[types.UID]struct{}{},
+		lost:       lru.New(lostOwners),
+		moved:      make(chan struct{}),
 		whole:      make(chan struct{}),
 	}
+}
+
+// begin records that a kind is followed from now on.
+func (g *graph) begin(kind *scheme.Kind, require func(int64)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.followed[kind.GroupResource()] = &view{require: require}
+	if g.byKind[kind.GroupResource()] == nil {
+		g.byKind[kind.GroupResource()] = map[string]types.UID{}
+	}
+}
+
+// end records that a kind is no longer followed. Its objects stay if another kind succeeds it. Otherwise nothing
+// is known of them any more.
+func (g *graph) end(kind *scheme.Kind, succeeded bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.followed, kind.GroupResource())
+	if succeeded {
+		return
+	}
+	for _, uid := range g.byKind[kind.GroupResource()] {
+		g.remove(uid)
+	}
+	delete(g.byKind, kind.GroupResource())
+}
+
+// left returns how many objects of a kind the graph has, and a channel that is closed when that changes.
+func (g *graph) left(kind *scheme.Kind) (objects int, moved <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.byKind[kind.GroupResource()]), g.moved
+}
+
+// move wakes those that wait for a change. The caller holds mu.
+func (g *graph) move() {
+	close(g.moved)
+	g.moved = make(chan struct{})
 }
 
 // sink feeds one kind into the graph.
@@ -70,15 +129,16 @@ func (s sink) Replace(at fabric.Position, objects []informer.Object) {
 	g := s.graph
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	left := g.byKind[s.kind]
-	g.byKind[s.kind] = make(map[string]types.UID, len(objects))
+	resource := s.kind.GroupResource()
+	left := g.byKind[resource]
+	g.byKind[resource] = make(map[string]types.UID, len(objects))
 	present := make(map[types.UID]struct{}, len(objects))
 	for _, obj := range objects {
 		present[obj.GetUID()] = struct{}{}
 	}
 	for _, uid := range left {
 		if _, is := present[uid]; !is {
-			g.remove(uid)
+			g.lose(uid)
 		}
 	}
 	for _, obj := range objects {
@@ -92,17 +152,18 @@ func (s sink) Apply(changes []informer.Change, revision int64) {
 	g := s.graph
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	objects := g.byKind[s.kind.GroupResource()]
 	for i := range changes {
 		change := &changes[i]
 		key := informer.KeyOf(change.Namespace, change.Name)
-		before := g.byKind[s.kind][key]
+		before := objects[key]
 		switch {
 		case change.Deleted:
-			delete(g.byKind[s.kind], key)
-			g.remove(before)
+			delete(objects, key)
+			g.lose(before)
 		case change.Object != nil:
 			if before != "" && before != change.Object.GetUID() {
-				g.remove(before)
+				g.lose(before)
 			}
 			g.put(s.kind, change.Object)
 		}
@@ -122,10 +183,11 @@ func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
 		foreground: slices.Contains(obj.GetFinalizers(), metav1.FinalizerDeleteDependents),
 		orphan:     slices.Contains(obj.GetFinalizers(), metav1.FinalizerOrphanDependents),
 	}
-	if g.byKind[kind] == nil {
-		g.byKind[kind] = map[string]types.UID{}
+	if at := obj.GetDeletionTimestamp(); at != nil {
+		next.since = at.Time
 	}
-	g.byKind[kind][informer.KeyOf(next.namespace, next.name)] = next.uid
+	g.lost.Remove(next.uid)
+	g.byKind[kind.GroupResource()][informer.KeyOf(next.namespace, next.name)] = next.uid
 	if before := g.nodes[next.uid]; before != nil {
 		g.unlink(before)
 	}
@@ -172,11 +234,45 @@ func (g *graph) suspicious(n *node) bool {
 
 // is reports whether the object is the one that a reference from a namespace names.
 func (n *node) is(ref metav1.OwnerReference, namespace string) bool {
-	return n.kind.Kind == ref.Kind && n.name == ref.Name && groupOf(ref) == n.kind.Group &&
+	return n.kind.GroupKind() == kindOf(ref) && n.name == ref.Name &&
 		(!n.kind.Namespaced || n.namespace == namespace)
 }
 
-// remove removes a deleted object from the graph. The caller holds mu.
+// lose is remove of an object that was deleted, for all that etcd says. The caller holds mu.
+func (g *graph) lose(uid types.UID) {
+	n := g.nodes[uid]
+	if n != nil && n.kind.Custom && len(g.dependents[uid]) > 0 {
+		g.lost.Add(uid, n)
+	}
+	g.remove(uid)
+	if n != nil && n.kind.Custom {
+		g.move()
+	}
+}
+
+// isLost reports whether the owner that a reference names was deleted, as its kind may have been since.
+func (g *graph) isLost(ref metav1.OwnerReference, namespace string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	found, _ := g.lost.Get(ref.UID)
+	owner, ok := found.(*node)
+	return ok && owner.is(ref, namespace)
+}
+
+// await remembers an object until something is known of its owner's kind.
+func (g *graph) await(uid types.UID, owner schema.GroupKind) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.nodes[uid] == nil {
+		return
+	}
+	if g.awaited[owner] == nil {
+		g.awaited[owner] = map[types.UID]struct{}{}
+	}
+	g.awaited[owner][uid] = struct{}{}
+}
+
+// remove removes an object from the graph. The caller holds mu.
 func (g *graph) remove(uid types.UID) {
 	n := g.nodes[uid]
 	if n == nil {
@@ -199,6 +295,11 @@ func (g *graph) unlink(n *node) {
 		delete(g.dependents[owner.UID], n.uid)
 		if len(g.dependents[owner.UID]) == 0 {
 			delete(g.dependents, owner.UID)
+		}
+		if waiting := g.awaited[kindOf(owner)]; waiting != nil {
+			if delete(waiting, n.uid); len(waiting) == 0 {
+				delete(g.awaited, kindOf(owner))
+			}
 		}
 	}
 }
@@ -274,22 +375,45 @@ func (g *graph) Done() <-chan struct{} { return g.whole }
 
 // seen records the revision of a kind. The caller holds mu.
 func (g *graph) seen(kind *scheme.Kind, revision int64) {
-	_, before := g.revisions[kind]
-	g.revisions[kind] = revision
-	if !before && len(g.revisions) == len(g.followed) {
-		close(g.whole)
+	known := g.followed[kind.GroupResource()]
+	if known == nil {
+		return
 	}
+	first := known.revision == 0
+	if known.revision = max(revision, 1); !first {
+		return
+	}
+	g.move()
+	for uid := range g.awaited[kind.GroupKind()] {
+		g.notify(uid)
+	}
+	delete(g.awaited, kind.GroupKind())
 }
 
-// behind returns the kinds whose view is older than revision.
-func (g *graph) behind(revision int64) []*scheme.Kind {
+// behind returns those of kinds whose view is older than revision, and a channel that is closed when one of
+// them has had its first view.
+func (g *graph) behind(kinds []*scheme.Kind, revision int64) (behind []*scheme.Kind, moved <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var kinds []*scheme.Kind
-	for _, kind := range g.followed {
-		if g.revisions[kind] < revision {
-			kinds = append(kinds, kind)
+	for _, kind := range kinds {
+		if known := g.followed[kind.GroupResource()]; known == nil || known.revision < revision {
+			behind = append(behind, kind)
 		}
 	}
-	return kinds
+	return behind, g.moved
+}
+
+// require asks the followers of kinds to catch up with a revision.
+func (g *graph) require(kinds []*scheme.Kind, revision int64) {
+	var ask []func(int64)
+	g.mu.Lock()
+	for _, kind := range kinds {
+		if known := g.followed[kind.GroupResource()]; known != nil {
+			ask = append(ask, known.require)
+		}
+	}
+	g.mu.Unlock()
+	for _, require := range ask {
+		require(revision)
+	}
 }

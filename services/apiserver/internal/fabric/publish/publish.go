@@ -11,8 +11,8 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/scheme/perkind"
 	"github.com/garboard/garboard/libs/trace"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/election"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
+	"github.com/garboard/garboard/libs/scheme/perkind"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/encoded"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/perkind"
+	"github.com/garboard/garboard/libs/scheme/perkind"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -110,4 +110,49 @@ func TestRunFails(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestRunOf runs a function only for the kinds that are chosen, as the table changes.
+func TestRunOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, seen := scheme.New(), &runs{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- perkind.RunOf(ctx, table, func(kinds []*scheme.Kind) []*scheme.Kind {
+				// The latest kind is chosen, if it is a custom one.
+				if last := kinds[len(kinds)-1:]; last[0].Custom {
+					return last
+				}
+				return nil
+			}, func(ctx context.Context, kind *scheme.Kind) error {
+				seen.add("begin " + kind.Kind)
+				<-ctx.Done()
+				if errors.Is(context.Cause(ctx), scheme.ErrRemoved) {
+					seen.add("removed " + kind.Kind)
+				}
+				return nil
+			})
+		}()
+		for _, step := range []struct {
+			change func()
+			want   []string
+		}{
+			{func() {}, nil},
+			{func() { _ = table.Install(custom("Gadget")) }, []string{"begin Gadget"}},
+			{func() { _ = table.Install(custom("Widget")) }, []string{"begin Widget", "removed Gadget"}},
+			{func() { table.Remove(custom("Widget").GroupVersionKind) }, []string{"begin Gadget", "removed Widget"}},
+			{cancel, nil},
+		} {
+			step.change()
+			synctest.Wait()
+			got := seen.take()
+			if slices.Sort(got); !slices.Equal(got, step.want) {
+				t.Errorf("got %q, want %q", got, step.want)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

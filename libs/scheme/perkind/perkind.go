@@ -16,13 +16,27 @@ import (
 // scheme.ErrRemoved. A kind of the same resource that comes later waits for the end of that run. Run
 // returns when ctx has ended or a run has failed, and all runs have returned.
 func Run(ctx context.Context, table *scheme.Table, run func(ctx context.Context, kind *scheme.Kind) error) error {
+	return RunOf(ctx, table, func(kinds []*scheme.Kind) []*scheme.Kind { return kinds }, run)
+}
+
+// RunOf is Run for those kinds that choose returns of all kinds of the table. A kind that is no longer chosen
+// counts as removed.
+func RunOf(
+	ctx context.Context, table *scheme.Table, choose func(kinds []*scheme.Kind) []*scheme.Kind,
+	run func(ctx context.Context, kind *scheme.Kind) error,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		running, ending := map[*scheme.Kind]*life{}, map[schema.GroupResource][]*life{}
 		for {
 			kinds, changed := table.Follow()
+			kinds = choose(kinds)
+			chosen := make(map[*scheme.Kind]bool, len(kinds))
+			for _, kind := range kinds {
+				chosen[kind] = true
+			}
 			for kind, one := range running {
-				if !table.Serves(kind) {
+				if !chosen[kind] {
 					one.end(scheme.ErrRemoved)
 					ending[kind.GroupResource()] = append(ending[kind.GroupResource()], one)
 					delete(running, kind)

@@ -1,0 +1,182 @@
+package garbage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/scheme/perkind"
+)
+
+const (
+	// customPatience is how long the collector waits for views of custom resources, which a conversion
+	// webhook may hold up (Kubernetes, initialSyncTimeout).
+	customPatience = 30 * time.Second
+	// lastWords is how long a follower goes on after its kind has gone, to hear that objects were deleted
+	// before it.
+	lastWords = 5 * time.Second
+)
+
+// collected returns the kinds by which the collector reads what etcd holds.
+func collected(kinds []*scheme.Kind) []*scheme.Kind {
+	// Events have no owners and no dependents, and are numerous.
+	return slices.DeleteFunc(scheme.Readable(kinds), func(kind *scheme.Kind) bool { return kind.Kind == "Event" && !kind.Custom })
+}
+
+// Follow keeps the ownership graph up to date until ctx ends, so that a standby has it ready.
+func (c *Collector) Follow(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { c.becomeWhole(ctx); return nil })
+	group.Go(func() error {
+		return perkind.RunOf(ctx, c.cfg.Client.Table(), collected, func(served context.Context, kind *scheme.Kind) error {
+			return c.follow(ctx, served, kind)
+		})
+	})
+	return group.Wait()
+}
+
+// follow follows a kind until ctx ends, or the kind is no longer served.
+func (c *Collector) follow(ctx, served context.Context, kind *scheme.Kind) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	follower := c.source.Follower(kind, informer.View{}, sink{graph: c.graph, kind: kind})
+	c.graph.begin(kind, follower.Require)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := follower.Run(ctx); err != nil {
+			return fmt.Errorf("following %s for the %s: %w", kind.GroupResource(), name, err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		defer end()
+		select {
+		case <-served.Done():
+		case <-ctx.Done():
+		}
+		if errors.Is(context.Cause(served), scheme.ErrRemoved) && !c.succeeded(kind) {
+			c.drain(ctx, kind)
+		}
+		return nil
+	})
+	err := group.Wait()
+	c.graph.end(kind, c.succeeded(kind))
+	return err
+}
+
+// succeeded reports whether another kind is served in the place of one that has gone, with the same objects.
+func (c *Collector) succeeded(kind *scheme.Kind) bool {
+	next := c.kinds.Get()[kind.GroupKind()]
+	return next != nil && next.GroupResource() == kind.GroupResource()
+}
+
+// drain waits until the graph has no object of a kind that has gone, but not for long.
+func (c *Collector) drain(ctx context.Context, kind *scheme.Kind) {
+	enough := time.NewTimer(lastWords)
+	defer enough.Stop()
+	for {
+		left, moved := c.graph.left(kind)
+		if left == 0 {
+			return
+		}
+		select {
+		case <-moved:
+		case <-enough.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// becomeWhole waits until the graph has had a view of every kind, of custom ones only for a while.
+func (c *Collector) becomeWhole(ctx context.Context) {
+	select {
+	case <-c.definitions.Done():
+	case <-ctx.Done():
+		return
+	}
+	enough := time.NewTimer(customPatience)
+	defer enough.Stop()
+	impatient := false
+	for {
+		missing, moved := c.graph.behind(collected(c.cfg.Client.Table().Kinds()), 1)
+		if impatient {
+			missing = slices.DeleteFunc(missing, isCustom)
+		}
+		if len(missing) == 0 {
+			close(c.graph.whole)
+			return
+		}
+		select {
+		case <-moved:
+		case <-enough.C:
+			impatient = true
+			c.cfg.Logger.WarnContext(ctx, "collecting garbage without knowing all custom resources yet", "missing", len(missing))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func isCustom(kind *scheme.Kind) bool { return kind.Custom }
+
+// catchUp reports whether any kind is not yet known as of the revision of an object that is being deleted,
+// and asks its follower to catch up. It does not wait long for custom kinds.
+func (c *Collector) catchUp(ctx context.Context, item node) bool {
+	patient := time.Since(item.since) < customPatience
+	if patient {
+		ctx, cancel := context.WithTimeout(ctx, behindDelay)
+		defer cancel()
+		if c.definitions.WaitForRevision(ctx, item.revision) != nil {
+			return true
+		}
+	}
+	behind, _ := c.graph.behind(collected(c.cfg.Client.Table().Kinds()), item.revision)
+	c.graph.require(behind, item.revision)
+	if !patient {
+		behind = slices.DeleteFunc(behind, isCustom)
+	}
+	return len(behind) > 0
+}
+
+// lostOwner returns the state of an owner whose kind is not served: absent if it was seen to go before its kind.
+// Otherwise the item is looked at again when the kind is served.
+func (c *Collector) lostOwner(item node, ref metav1.OwnerReference) ownerState {
+	if c.graph.isLost(ref, item.namespace) {
+		return ownerAbsent
+	}
+	c.graph.await(item.uid, kindOf(ref))
+	if c.kinds.Get()[kindOf(ref)] != nil {
+		c.graph.lookAgain(item.uid) // It was installed meanwhile.
+	}
+	return ownerUnknown
+}
+
+// isGone reports whether an error says that an object does not exist. An apiserver that has not heard of a
+// custom kind yet, or no longer serves it, says nothing about its objects.
+func isGone(err error, id identity) bool {
+	if !apierrors.IsNotFound(err) || !id.kind.Custom {
+		return apierrors.IsNotFound(err)
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == id.name &&
+		!apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+func kindOf(ref metav1.OwnerReference) schema.GroupKind {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return schema.GroupKind{Group: ref.APIVersion, Kind: ref.Kind} // No group has such a name.
+	}
+	return schema.GroupKind{Group: gv.Group, Kind: ref.Kind}
+}

@@ -11,32 +11,27 @@ import (
 // delete its rows here; test/promises fails until then.
 func notActedOn() map[string][]NotActedOn {
 	const (
-		noPods     = "no pods are made for it; a Deployment runs pods"
-		noPolicies = "no request is checked or changed by it"
-		noVolumes  = "no volume is bound, made or attached; use emptyDir, hostPath, configMap, secret or projected volumes"
-		noDevices  = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
-		noFlows    = "requests are not classified by it; each client has an even share"
-		noScaling  = "nothing is scaled; use kubectl scale"
-		noTraffic  = "no traffic is routed by it"
-		binder     = "persistentvolume-binder-controller"
+		noPods    = "no pods are made for it; a Deployment runs pods"
+		noVolumes = "no volume is bound, made or attached; use emptyDir, hostPath, configMap, secret or projected volumes"
+		noDevices = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
+		noFlows   = "requests are not classified by it; each client has an even share"
+		noScaling = "nothing is scaled; use kubectl scale"
+		noTraffic = "no traffic is routed by it"
+		binder    = "persistentvolume-binder-controller"
 	)
 	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
 	rows := map[string][]NotActedOn{
-		"ReplicationController.":              whole("replicationcontroller-controller", noPods),
-		"DaemonSet.apps":                      whole("daemonset-controller", noPods),
-		"StatefulSet.apps":                    whole("statefulset-controller", noPods),
-		"Job.batch":                           whole("job-controller", noPods),
-		"CronJob.batch":                       whole("cronjob-controller", "no Jobs are made for it"),
-		"HorizontalPodAutoscaler.autoscaling": whole("horizontal-pod-autoscaler-controller", noScaling),
-		"NetworkPolicy.networking.k8s.io":     whole("network plugin", "no traffic is refused by it"),
-		"Ingress.networking.k8s.io":           whole("endpointslice-controller", noTraffic+", and there are no EndpointSlices for an ingress controller to follow"),
-		"IngressClass.networking.k8s.io":      whole("endpointslice-controller", noTraffic),
-		"Endpoints.":                          whole("kube-proxy", noTraffic),
-		"EndpointSlice.discovery.k8s.io":      whole("kube-proxy", noTraffic),
-		"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        whole("ValidatingAdmissionPolicy", noPolicies),
-		"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": whole("ValidatingAdmissionPolicy", noPolicies),
-		"MutatingAdmissionPolicy.admissionregistration.k8s.io":          whole("MutatingAdmissionPolicy", noPolicies),
-		"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   whole("MutatingAdmissionPolicy", noPolicies),
+		"ReplicationController.":                                  whole("replicationcontroller-controller", noPods),
+		"DaemonSet.apps":                                          whole("daemonset-controller", noPods),
+		"StatefulSet.apps":                                        whole("statefulset-controller", noPods),
+		"Job.batch":                                               whole("job-controller", noPods),
+		"CronJob.batch":                                           whole("cronjob-controller", "no Jobs are made for it"),
+		"HorizontalPodAutoscaler.autoscaling":                     whole("horizontal-pod-autoscaler-controller", noScaling),
+		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
+		"Ingress.networking.k8s.io":                               whole("endpointslice-controller", noTraffic+", and there are no EndpointSlices for an ingress controller to follow"),
+		"IngressClass.networking.k8s.io":                          whole("endpointslice-controller", noTraffic),
+		"Endpoints.":                                              whole("kube-proxy", noTraffic),
+		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
 		"PersistentVolume.":                                       whole(binder, noVolumes),
 		"PersistentVolumeClaim.":                                  whole(binder, noVolumes),
 		"StorageClass.storage.k8s.io":                             whole(binder, noVolumes),

@@ -81,7 +81,8 @@ var rules = []rule{
 		// Packages of k8s.io/apiserver that are libraries, as docs/adr/0006-apiserver-libraries.md
 		// lists them.
 		except: []string{
-			"services/apiserver/internal/admission/attributes", "services/apiserver/internal/admission/webhooks",
+			"services/apiserver/internal/admission/attributes", "services/apiserver/internal/admission/policies",
+			"services/apiserver/internal/admission/webhooks",
 			"services/apiserver/internal/http/audit", "services/apiserver/internal/kinds/apiextensions", "services/apiserver/internal/kinds/custom",
 			// The oracles below test/upstream and the conformance suite are modules of their own.
 			"test/upstream", "test/conformance/suite",

@@ -27,8 +27,6 @@ var signs = map[string]sign{
 	"network plugin":            {"services/nodeagent/internal/policy", ""},
 	"eviction manager":          {"services/nodeagent/internal/eviction", ""},
 	"cluster DNS":               {"services/nodeagent/internal/dns", ""},
-	"ValidatingAdmissionPolicy": {"services/apiserver/internal/admission", `"ValidatingAdmissionPolicy", plugin:`},
-	"MutatingAdmissionPolicy":   {"services/apiserver/internal/admission", `"MutatingAdmissionPolicy", plugin:`},
 	"API Priority and Fairness": {"services/apiserver", `ResponseHeaderMatchedFlowSchemaUID|(?i:X-Kubernetes-PF-)|fairqueuing`},
 	"kube-aggregator":           {"services/apiserver/internal/aggregation", ""},
 	"DynamicResources":          {"services/scheduler", `"DynamicResources"`},
@@ -147,6 +145,8 @@ var acts = map[string]string{
 	"Pod":                       "scheduler, node agent", "ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",
 	"ValidatingWebhookConfiguration": "admission", "MutatingWebhookConfiguration": "admission",
 	"ClusterRoleBinding": "authorizer", "Role": "authorizer", "RoleBinding": "authorizer", "IPAddress": "allocator of Services",
+	"ValidatingAdmissionPolicy": "admission", "ValidatingAdmissionPolicyBinding": "admission",
+	"MutatingAdmissionPolicy": "admission", "MutatingAdmissionPolicyBinding": "admission",
 	"Event": "for people", "Lease": "for programs", "PodTemplate": "for programs", "ControllerRevision": "for programs",
 }
 

@@ -52,7 +52,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	r.own(how, "", nil, obj, opts.FieldManager)
 	req := &admission.Request{
 		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: obj.GetName(), Object: obj,
-		DryRun: IsDryRun(opts.DryRun), Options: createOptions(opts),
+		DryRun: IsDryRun(opts.DryRun), Options: admission.CreateOptions(opts),
 	}
 	if err := r.mutate(ctx, req); err != nil {
 		return nil, err

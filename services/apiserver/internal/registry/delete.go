@@ -29,7 +29,7 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 		return obj, err == nil, err
 	}
 	req := &admission.Request{
-		Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun), Options: deleteOptions(opts),
+		Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun), Options: admission.DeleteOptions(opts),
 	}
 	if IsDryRun(opts.DryRun) {
 		return r.dryDelete(ctx, req, opts)

@@ -62,16 +62,16 @@ func New(config Config) (*Registry, error) {
 	r := &Registry{
 		config: config, log: config.Logger, table: table,
 	}
+	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Kinds: config.Catalog, Authorizer: config.Authorizer, Extra: config.Admission,
-		Logger: config.Logger, Registerer: config.Registerer,
+		Definitions: definitions{config.Catalog, r.owners}, Logger: config.Logger, Registerer: config.Registerer,
 		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations,
 	})
 	if err != nil {
 		return nil, err
 	}
 	r.admission = admit
-	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	r.resources = scheme.Derive(table, r.resourcesOf)
 	return r, nil
 }

@@ -179,7 +179,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 func (u *updating) mutate(ctx context.Context, obj, old scheme.Object) error {
 	u.admitted = &admission.Request{
 		Verb: admission.Update, Kind: u.resource.kind, Namespace: u.namespace, Name: u.name, Subresource: u.opts.Subresource,
-		DryRun: u.opts.DryRun, Options: u.opts.given(),
+		DryRun: u.opts.DryRun, Options: admission.UpdateOptions(u.opts.FieldManager, u.opts.DryRun),
 	}
 	if err := u.show(obj, old); err != nil {
 		return err

@@ -37,6 +37,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podsecurity"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podtolerationrestriction"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/podtopologylabels"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/policies"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/quota"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/runtimeclass"
@@ -63,6 +64,9 @@ type Config struct {
 	// Authorizer answers the plugins that check the user's rights. Without it, those that need it
 	// are left out.
 	Authorizer authz.Authorizer
+	// Definitions apply policies' changes to objects; required by MutatingAdmissionPolicy, and for matches
+	// of equivalent kinds.
+	Definitions admission.Definitions
 	// Extra are plugins that Kubernetes doesn't have. They run just before ResourceQuota, and
 	// always.
 	Extra []admission.Plugin
@@ -103,7 +107,6 @@ const (
 const (
 	noControllers = "its controllers, which take the finalizers away again, are not here, and without them every claim and volume would hang in deletion"
 	noImagePolicy = "no webhook is asked about images"
-	noPolicies    = "admission policies are not evaluated"
 )
 
 // list returns all plugins in Kubernetes' order, those that are not here among them.
@@ -142,9 +145,9 @@ func list() []entry {
 		{name: "PodTopologyLabels", plugin: reading(podtopologylabels.Plugin)},
 		{name: "NodeDeclaredFeatureValidator", plugin: nodeDeclaredFeatures},
 		{name: "PodResizeValidator", plugin: reading(podresize.Plugin)},
-		{name: "MutatingAdmissionPolicy", absent: noPolicies},
+		{name: "MutatingAdmissionPolicy", plugin: mutatingPolicies},
 		{name: mutatingWebhook, plugin: mutatingWebhooks, flags: configured},
-		{name: "ValidatingAdmissionPolicy", absent: noPolicies},
+		{name: "ValidatingAdmissionPolicy", plugin: validatingPolicies},
 		{name: validatingWebhook, plugin: validatingWebhooks, flags: configured},
 		// Config.Extra run here.
 		{name: resourceQuota, plugin: resourceQuotas, flags: configured},
@@ -217,6 +220,18 @@ func podGroupProtection() admission.Plugin { return podgroupprotection.Plugin(fa
 
 func resourceQuotas(c Config) (admission.Plugin, error) {
 	return quota.Plugin(c.objects(), c.Configurations[resourceQuota])
+}
+
+func (c Config) policies() policies.Config {
+	return policies.Config{Objects: c.objects(), Definitions: c.Definitions, Authorizer: c.Authorizer, Registerer: c.Registerer}
+}
+
+func validatingPolicies(c Config) (admission.Plugin, error) {
+	return policies.Validating(c.policies()), nil
+}
+
+func mutatingPolicies(c Config) (admission.Plugin, error) {
+	return policies.Mutating(c.policies()), nil
 }
 
 func ownerReferences(c Config) (admission.Plugin, error) {

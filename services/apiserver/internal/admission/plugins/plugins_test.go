@@ -31,26 +31,29 @@ func TestDefaultSet(t *testing.T) {
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateApproval",
 			"CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator",
+			"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota",
 		}},
 		{"with plugins that are off by default", Config{Authorizer: &admissiontest.Authorizer{}, Enable: []string{"AlwaysPullImages", "OwnerReferencesPermissionEnforcement"}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass",
 			"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ResourceQuota",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator",
+			"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota",
 		}},
 		{"with extra plugins", Config{Extra: []admission.Plugin{escalation, another}}, []string{
 			"NamespaceLifecycle", "LimitRanger", "ServiceAccount", "NodeRestriction", "TaintNodesByCondition", "PodSecurity", "Priority",
 			"DefaultTolerationSeconds", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook",
-			"Escalation", "Another", "ResourceQuota",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator",
+			"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "Escalation", "Another", "ResourceQuota",
 		}},
 		{"with disabled plugins", Config{
 			Extra:   []admission.Plugin{another},
 			Disable: []string{"PodSecurity", "NodeRestriction", "ResourceQuota", "LimitRanger", "DefaultStorageClass", "PodGroupProtection", "PersistentVolumeClaimResize"},
 		}, []string{
 			"NamespaceLifecycle", "ServiceAccount", "TaintNodesByCondition", "Priority", "DefaultTolerationSeconds", "RuntimeClass", "CertificateSubjectRestriction",
-			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "Another",
+			"DefaultIngressClass", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator",
+			"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "Another",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,7 +82,7 @@ func TestNamesOfPlugins(t *testing.T) {
 		{"not here, to disable", Config{Disable: []string{"ImagePolicyWebhook"}}, []string{`disable-admission-plugins plugin "ImagePolicyWebhook" is not here yet: no webhook is asked about images`}},
 		{"enabled and disabled", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
 		{"two with the same name", Config{Extra: []admission.Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
-		{"the name of one that is not here", Config{Extra: []admission.Plugin{{Name: "MutatingAdmissionPolicy"}}}, []string{`two plugins named "MutatingAdmissionPolicy"`}},
+		{"the name of one that is not here", Config{Extra: []admission.Plugin{{Name: "ImagePolicyWebhook"}}}, []string{`two plugins named "ImagePolicyWebhook"`}},
 		{"a plugin that cannot be disabled", Config{Extra: []admission.Plugin{{Name: "Escalation"}}, Disable: []string{"Escalation"}}, []string{`"Escalation" is unknown`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

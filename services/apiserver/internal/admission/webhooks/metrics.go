@@ -33,11 +33,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		rejections: counter("apiserver_admission_webhook_rejection_count", "Requests that admission webhooks rejected, by name, type, operation, error type and status code (at most 600). "+
 			"The error type is no_error if the webhook itself did.", "name", "type", "operation", "error_type", "rejection_code"),
 		opened: counter("apiserver_admission_webhook_fail_open_count", "Requests admitted although an admission webhook could not be called, by name and type.", "name", "type"),
-		errors: counter("apiserver_admission_match_condition_evaluation_errors_total", "Errors in evaluating the match conditions of webhooks, by name, kind, type (admit or validate) and operation.",
+		errors: counter("apiserver_admission_match_condition_evaluation_errors_total", "Errors in evaluating the match conditions of webhooks and policies, by name, kind, type (admit or validate) and operation.",
 			"name", "kind", "type", "operation"),
 		exclusions: counter("apiserver_admission_match_condition_exclusions_total", "Requests for which a webhook was not called because of its match conditions, by name, kind, type and operation.",
 			"name", "kind", "type", "operation"),
-		evaluation: histogram("apiserver_admission_match_condition_evaluation_seconds", "Time of evaluating the match conditions of webhooks, by name, kind, type and operation.",
+		evaluation: histogram("apiserver_admission_match_condition_evaluation_seconds", "Time of evaluating the match conditions of webhooks and policies, by name, kind, type and operation.",
 			[]float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25}, "name", "kind", "type", "operation"),
 	}
 }

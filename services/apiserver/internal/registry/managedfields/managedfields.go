@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -81,6 +82,20 @@ func New(cfg Config) *Owners {
 			return &parts{custom: custom, byPart: map[part]*managedfields.FieldManager{}}
 		}),
 	}
+}
+
+// ObjectToTyped returns an object with the fields of its type, as apimachinery's TypeConverter does.
+func (o *Owners) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	builtin, err := o.types()
+	if err != nil {
+		return nil, err
+	}
+	return converter{builtin, o.parts.Get().custom}.ObjectToTyped(obj, opts...)
+}
+
+// TypedToObject returns an object without a Go type, as apimachinery's TypeConverter does.
+func (o *Owners) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
+	return converter{}.TypedToObject(from)
 }
 
 // Update sets the owners of obj, with which writer replaces live through a subresource, or as a

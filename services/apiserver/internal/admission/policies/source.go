@@ -1,0 +1,167 @@
+package policies
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+)
+
+// definition is what both kinds of policies have in common.
+type definition struct {
+	name      string
+	ignores   bool // failurePolicy Ignore
+	paramKind *admissionregistrationv1.ParamKind
+	match     *criteria
+}
+
+// binding is a binding of either kind.
+type binding struct {
+	name, policy string
+	paramRef     *admissionregistrationv1.ParamRef
+	match        *criteria // nil matches everything
+	actions      []admissionregistrationv1.ValidationAction
+}
+
+// policy is a policy with its bindings, of which it has at least one.
+type policy[E any] struct {
+	definition
+	bindings []binding
+	compiled *compiled[E]
+}
+
+// compiled is one generation of a policy, compiled when a request first matches it.
+type compiled[E any] struct {
+	uid        types.UID
+	generation int64
+	evaluator  func() E
+}
+
+// source provides the policies that are in force, of the Go type P with bindings of the type B, which
+// are evaluated by an E. It is safe for concurrent use.
+type source[P, B scheme.Object, E any] struct {
+	objects admission.Objects
+	// define and bind read a policy and a binding. compile makes what evaluates a policy.
+	define  func(P) definition
+	bind    func(B) binding
+	compile func(P) E
+	// forget is told the names of policies that are in force no more.
+	forget func(policy string)
+
+	mu      sync.Mutex // held while current is replaced
+	current atomic.Pointer[inForce[E]]
+}
+
+// inForce are the policies as of two versions.
+type inForce[E any] struct {
+	policiesAt, bindingsAt admission.Version
+	policies               []policy[E] // sorted by name, as are their bindings
+}
+
+// get returns the policies in force, sorted by name. They are shared and must not be changed.
+func (s *source[P, B, E]) get(ctx context.Context) ([]policy[E], error) {
+	if have := s.current.Load(); have != nil {
+		if same, err := s.holds(ctx, have); same || err != nil {
+			return have.policies, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have := s.current.Load()
+	if have != nil {
+		if same, err := s.holds(ctx, have); same || err != nil {
+			return have.policies, err
+		}
+	}
+	next, err := s.read(ctx, have)
+	if err != nil {
+		return nil, err
+	}
+	s.current.Store(next)
+	return next.policies, nil
+}
+
+// holds reports whether the policies are still those that were read.
+func (s *source[P, B, E]) holds(ctx context.Context, have *inForce[E]) (bool, error) {
+	if have.policiesAt == (admission.Version{}) || have.bindingsAt == (admission.Version{}) {
+		return false, nil
+	}
+	_, _, changed, err := admission.ListSince[P](ctx, s.objects, have.policiesAt)
+	if err != nil || changed {
+		return false, err
+	}
+	_, _, changed, err = admission.ListSince[B](ctx, s.objects, have.bindingsAt)
+	return !changed, err
+}
+
+// read reads all policies and bindings. It keeps what is compiled of generations that it has already.
+func (s *source[P, B, E]) read(ctx context.Context, have *inForce[E]) (*inForce[E], error) {
+	bindings, bindingsAt, _, err := admission.ListSince[B](ctx, s.objects, admission.Version{})
+	if err != nil {
+		return nil, err
+	}
+	policies, policiesAt, _, err := admission.ListSince[P](ctx, s.objects, admission.Version{})
+	if err != nil {
+		return nil, err
+	}
+	bound := map[string][]binding{}
+	for _, obj := range bindings {
+		b := s.bind(obj)
+		bound[b.policy] = append(bound[b.policy], b)
+	}
+	kept := map[string]*compiled[E]{}
+	if have != nil {
+		for _, p := range have.policies {
+			kept[p.name] = p.compiled
+		}
+	}
+	next := &inForce[E]{policiesAt: policiesAt, bindingsAt: bindingsAt}
+	for _, obj := range policies {
+		of := bound[obj.GetName()]
+		if len(of) == 0 {
+			continue
+		}
+		slices.SortFunc(of, func(a, b binding) int { return cmp.Compare(a.name, b.name) })
+		c := kept[obj.GetName()]
+		delete(kept, obj.GetName())
+		if c == nil || c.uid != obj.GetUID() || c.generation != obj.GetGeneration() {
+			c = &compiled[E]{uid: obj.GetUID(), generation: obj.GetGeneration(), evaluator: sync.OnceValue(func() E { return s.compile(obj) })}
+		}
+		next.policies = append(next.policies, policy[E]{definition: s.define(obj), bindings: of, compiled: c})
+	}
+	slices.SortFunc(next.policies, func(a, b policy[E]) int { return cmp.Compare(a.name, b.name) })
+	for name := range kept {
+		s.forget(name)
+	}
+	return next, nil
+}
+
+func newDefinition(
+	name string, failure *admissionregistrationv1.FailurePolicyType, params *admissionregistrationv1.ParamKind,
+	match *admissionregistrationv1.MatchResources,
+) definition {
+	d := definition{name: name, ignores: failureIgnored(failure), paramKind: params, match: criteriaOf(match)}
+	if d.match == nil {
+		d.match = &criteria{err: errors.New("policy contained no match constraints, a required field")}
+	}
+	return d
+}
+
+func failureIgnored(policy *admissionregistrationv1.FailurePolicyType) bool {
+	return policy != nil && *policy == admissionregistrationv1.Ignore
+}
+
+func criteriaOf(match *admissionregistrationv1.MatchResources) *criteria {
+	if match == nil {
+		return nil
+	}
+	return newCriteria(match)
+}

@@ -1,7 +1,6 @@
 package policies_test
 
 import (
-	"context"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +24,7 @@ func BenchmarkPolicies(b *testing.B) {
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			w := newWorld(b, bc.documents)
-			ctx := authn.WithUser(context.Background(), authn.User{Name: "alice", Groups: []string{"devs", "system:authenticated"}})
+			ctx := authn.WithUser(b.Context(), authn.User{Name: "alice", Groups: []string{"devs", "system:authenticated"}})
 			p := pod("a", "x")
 			w.definitions().Default(p)
 			p.Spec.Containers[0].Image = "registry.example.com/a"

@@ -86,12 +86,12 @@ validations: [{expression: "variables.wrong == 1"}]`, want: `expression 'variabl
 				tc.change(req)
 			}
 			got := w.admit(req)
-			switch {
-			case tc.want == "compilation":
+			switch tc.want {
+			case "compilation":
 				if got.err == nil || !strings.HasPrefix(got.err.Error(), denied("compilation error: ")) {
 					t.Errorf("got %v", got.err)
 				}
-			case tc.want == "":
+			case "":
 				got.expect(t, "")
 			default:
 				got.expect(t, denied(tc.want))

@@ -7,13 +7,15 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
 // form is how Kubernetes stores a kind that it does not store as what it serves.
 type form struct {
-	encode func(obj runtime.Object) ([]byte, error)
-	decode func(data []byte) (runtime.Object, error)
+	version schema.GroupVersion
+	encode  func(obj runtime.Object) ([]byte, error)
+	decode  func(data []byte) (runtime.Object, error)
 }
 
 // definitions is the form of CustomResourceDefinitions: JSON of v1beta1, which names a schema that all
@@ -24,6 +26,7 @@ func definitions() *form {
 	codecs := serializer.NewCodecFactory(versions)
 	encoder := codecs.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion)
 	return &form{
+		version: apiextensionsv1beta1.SchemeGroupVersion,
 		encode: func(obj runtime.Object) ([]byte, error) {
 			between, err := versions.ConvertToVersion(obj, runtime.InternalGroupVersioner)
 			if err != nil {

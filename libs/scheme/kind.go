@@ -77,6 +77,14 @@ type Kind struct {
 	etcd *form
 }
 
+// Encoded returns the group, version and kind of the form in which etcd holds the kind.
+func (k *Kind) Encoded() schema.GroupVersionKind {
+	if k.etcd != nil {
+		return k.etcd.version.WithKind(k.Storage.Kind)
+	}
+	return k.Storage
+}
+
 // New returns an empty object of the kind with its group, version and kind set.
 func (k *Kind) New() Object {
 	if k.Custom {

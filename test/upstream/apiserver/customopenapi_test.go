@@ -179,8 +179,12 @@ func TestOpenAPIOfCustomKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	converters, err := custom.NewConverters(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, crd := range all {
-		made, err := custom.Definitions(crd)
+		made, err := custom.Definitions(crd, converters)
 		if err != nil {
 			t.Fatal(err)
 		}

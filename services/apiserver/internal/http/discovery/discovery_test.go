@@ -87,6 +87,7 @@ func TestClientGo(t *testing.T) {
 			}
 			for resource, want := range map[string]string{
 				"v1 pods": "xPOwRZ+Yhw8=", "autoscaling/v1 horizontalpodautoscalers": "qwQve8ut294=", "autoscaling/v2 horizontalpodautoscalers": "qwQve8ut294=",
+				"apiextensions.k8s.io/v1 customresourcedefinitions": "jfWCUB31mvA=", // of v1beta1
 				"v1 pods/status": "", "authentication.k8s.io/v1 tokenreviews": "",
 			} {
 				// The aggregated form has no such field.

@@ -41,7 +41,8 @@ func storageHash(kind *scheme.Kind) string {
 	if kind.Virtual {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(kind.Storage.Group + "/" + kind.Storage.Version + "/" + kind.Storage.Kind))
+	stored := kind.Encoded()
+	sum := sha256.Sum256([]byte(stored.Group + "/" + stored.Version + "/" + stored.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 

@@ -23,7 +23,7 @@ type installation struct {
 func installable(c *crd) bool {
 	established := apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established)
 	return c.Status.AcceptedNames.Plural != "" && c.Status.AcceptedNames.Kind != "" &&
-		(established || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted) && !invalidAuthority(c))
+		(established || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted) && !custom.InvalidAuthority(c))
 }
 
 // install brings what the catalog has of a definition into step with it.

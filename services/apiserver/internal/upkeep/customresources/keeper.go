@@ -15,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/util/webhook"
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
@@ -197,7 +196,7 @@ func establish(c *crd) bool {
 		Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted",
 		Message: "the initial names have been accepted",
 	}
-	if invalidAuthority(c) {
+	if custom.InvalidAuthority(c) {
 		next.Status, next.Reason, next.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
 	}
 	if apihelpers.IsCRDConditionEquivalent(&next, apihelpers.FindCRDCondition(c, next.Type)) {
@@ -205,14 +204,6 @@ func establish(c *crd) bool {
 	}
 	setCondition(c, next)
 	return true
-}
-
-// invalidAuthority reports whether a definition's conversion webhook is to be trusted by certificates that
-// cannot be read.
-func invalidAuthority(c *crd) bool {
-	conversion := c.Spec.Conversion
-	return conversion != nil && conversion.Webhook != nil && conversion.Webhook.ClientConfig != nil &&
-		len(webhook.ValidateCABundle(nil, conversion.Webhook.ClientConfig.CABundle)) > 0
 }
 
 // writeStatus writes the status of a definition that nobody has changed meanwhile. Another apiserver that was

@@ -25,6 +25,7 @@ func described(t *testing.T, schema string, preserve bool) *kinds.OpenAPI {
 		Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "eggs", Singular: "egg", Kind: "Egg", ListKind: "EggList"},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true}},
 	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.Status.AcceptedNames = crd.Spec.Names
 	if schema != "" {
 		crd.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{}

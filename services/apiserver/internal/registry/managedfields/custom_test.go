@@ -85,6 +85,7 @@ func (w *eggWorld) serve(text string) {
 	if err := yaml.UnmarshalStrict([]byte(text), crd); err != nil {
 		w.t.Fatal(err)
 	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.Status.AcceptedNames = crd.Spec.Names
 	converters, err := custom.NewConverters(nil) // No version is converted.
 	if err != nil {

@@ -143,7 +143,7 @@ var acts = map[string]string{
 	"ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller", "Node": "node-lifecycle-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller",
 	"Pod":                       "scheduler, node agent", "ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",
-	"ValidatingWebhookConfiguration": "admission", "MutatingWebhookConfiguration": "admission",
+	"CustomResourceDefinition": "apiserver", "ValidatingWebhookConfiguration": "admission", "MutatingWebhookConfiguration": "admission",
 	"ClusterRoleBinding": "authorizer", "Role": "authorizer", "RoleBinding": "authorizer", "IPAddress": "allocator of Services",
 	"ValidatingAdmissionPolicy": "admission", "ValidatingAdmissionPolicyBinding": "admission",
 	"MutatingAdmissionPolicy": "admission", "MutatingAdmissionPolicyBinding": "admission",

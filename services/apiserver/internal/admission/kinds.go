@@ -1,10 +1,6 @@
 package admission
 
-import (
-	"context"
-
-	"github.com/garboard/garboard/libs/scheme"
-)
+import "github.com/garboard/garboard/libs/scheme"
 
 // Kinds is what the registry does with objects of any kind, for plugins that change objects by rules of
 // users.
@@ -13,7 +9,7 @@ type Kinds interface {
 	// stays as it is.
 	Default(obj scheme.Object)
 	// Convert returns obj as another kind that is stored as the same one. It leaves obj as it is.
-	Convert(ctx context.Context, obj scheme.Object, to *scheme.Kind) (scheme.Object, error)
+	Convert(obj scheme.Object, to *scheme.Kind) (scheme.Object, error)
 }
 
 // Equivalents returns the kinds that show the objects of kind, and have its subresource if that is not

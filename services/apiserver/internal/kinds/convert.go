@@ -1,7 +1,6 @@
 package kinds
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -16,7 +15,7 @@ func (c *Catalog) Default(obj scheme.Object) {
 
 // Convert returns obj as another kind that is stored as the same one. It leaves obj as it is. It is an
 // error if the kinds are not stored as one, or if one of them is not served.
-func (c *Catalog) Convert(_ context.Context, obj scheme.Object, to *scheme.Kind) (scheme.Object, error) {
+func (c *Catalog) Convert(obj scheme.Object, to *scheme.Kind) (scheme.Object, error) {
 	from, target := c.Of(c.table.KindOf(obj)), c.Of(to)
 	if from == nil || target == nil || from.Storage != target.Storage {
 		return nil, fmt.Errorf("converting a %v to %v: these are not stored as the same kind",

@@ -24,7 +24,7 @@ func TestConvertAndDefault(t *testing.T) {
 	old := &autoscalingv1.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Name: "h"}, Spec: autoscalingv1.HorizontalPodAutoscalerSpec{MaxReplicas: 5, TargetCPUUtilizationPercentage: new(int32(50))},
 	}
-	converted, err := catalog.Convert(t.Context(), old, v2)
+	converted, err := catalog.Convert(old, v2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func TestConvertAndDefault(t *testing.T) {
 		t.Fatalf("got %+v", converted)
 	}
 	now.Spec.MaxReplicas = 7
-	back, err := catalog.Convert(t.Context(), now, v1)
+	back, err := catalog.Convert(now, v1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again, ok := back.(*autoscalingv1.HorizontalPodAutoscaler); !ok || *again.Spec.TargetCPUUtilizationPercentage != 50 || again.Spec.MaxReplicas != 7 || old.Spec.MaxReplicas != 5 {
 		t.Errorf("got %+v of %+v", back, old)
 	}
-	if _, err := catalog.Convert(t.Context(), old, scheme.For[*corev1.Pod](table)); err == nil {
+	if _, err := catalog.Convert(old, scheme.For[*corev1.Pod](table)); err == nil {
 		t.Error("an autoscaler became a pod")
 	}
 	pod := &corev1.Pod{}

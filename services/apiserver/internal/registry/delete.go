@@ -24,7 +24,7 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
 		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
-	if IgnoresReadErrors(opts) {
+	if deletion.IgnoresReadErrors(opts) {
 		obj, err := r.deleteUnreadable(ctx, namespace, name, opts)
 		return obj, err == nil, err
 	}
@@ -147,8 +147,8 @@ func (r *Resource) presentGone(obj scheme.Object, gone bool) (scheme.Object, boo
 // DeleteCollection deletes the objects that list selects, each as Delete does, and returns them as
 // a list. An object that is already gone is not an error.
 func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del metav1.DeleteOptions, list metav1.ListOptions) (runtime.Object, error) {
-	if IgnoresReadErrors(del) {
-		return nil, refuseUnreadable()
+	if deletion.IgnoresReadErrors(del) {
+		return nil, deletion.RefuseUnreadable()
 	}
 	found, err := r.List(ctx, namespace, list)
 	if err != nil {

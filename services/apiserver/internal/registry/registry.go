@@ -65,7 +65,10 @@ func New(config Config) (*Registry, error) {
 	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	admit, err := plugins.New(plugins.Config{
 		Table: table, Lookup: lookup{r}, Kinds: config.Catalog, Authorizer: config.Authorizer, Extra: config.Admission,
-		Definitions: definitions{config.Catalog, r.owners}, Logger: config.Logger, Registerer: config.Registerer,
+		Definitions: struct {
+			*kinds.Catalog
+			*managedfields.Owners
+		}{config.Catalog, r.owners}, Logger: config.Logger, Registerer: config.Registerer,
 		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations,
 	})
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -19,12 +17,6 @@ import (
 // unsafeDelete is the verb that a user needs, in addition to delete, to delete an object that
 // cannot be read.
 const unsafeDelete = "unsafe-delete-ignore-read-errors"
-
-// IgnoresReadErrors reports whether a deletion applies to objects that cannot be read: the option
-// ignoreStoreReadErrorWithClusterBreakingPotential.
-func IgnoresReadErrors(opts metav1.DeleteOptions) bool {
-	return opts.IgnoreStoreReadErrorWithClusterBreakingPotential != nil && *opts.IgnoreStoreReadErrorWithClusterBreakingPotential
-}
 
 // deleteUnreadable deletes a stored value that cannot be read, without admission, finalizers,
 // preconditions or grace, none of which can be known. In the object that it returns, only the name
@@ -55,11 +47,4 @@ func (r *Resource) deleteUnreadable(ctx context.Context, namespace, name string,
 		obj.SetResourceVersion(strconv.FormatInt(revision, 10))
 	}
 	return obj, nil
-}
-
-// refuseUnreadable returns the error for a deletion of several objects that ignores read errors.
-func refuseUnreadable() error {
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", field.ErrorList{
-		field.Invalid(field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential"), true, "is not allowed with DELETECOLLECTION, try again after removing the option"),
-	})
 }

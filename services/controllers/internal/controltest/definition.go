@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -52,7 +53,7 @@ func Custom(kind string, m metav1.ObjectMeta) scheme.Object {
 // LoadCustom stores objects of a custom kind that the plane's table need not have yet.
 func LoadCustom(p *Plane, definition *apiextensionsv1.CustomResourceDefinition, objs ...scheme.Object) {
 	p.t.Helper()
-	kinds, err := scheme.CustomKinds(definition)
+	kinds, err := customkinds.Kinds(definition)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func LoadCustom(p *Plane, definition *apiextensionsv1.CustomResourceDefinition, 
 // CustomNames returns the names of the objects of a custom kind in all namespaces, sorted.
 func CustomNames(p *Plane, definition *apiextensionsv1.CustomResourceDefinition) []string {
 	p.t.Helper()
-	kinds, err := scheme.CustomKinds(definition)
+	kinds, err := customkinds.Kinds(definition)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/control"
@@ -187,7 +188,7 @@ func (d *Definitions) changes() ([]change, error) {
 		if was := d.installed[one.Name]; was.uid == one.UID && was.version == one.ResourceVersion {
 			continue
 		}
-		kinds, err := scheme.CustomKinds(one)
+		kinds, err := customkinds.Kinds(one)
 		if err != nil {
 			return nil, err
 		}

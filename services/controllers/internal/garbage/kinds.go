@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/scheme/perkind"
@@ -29,7 +30,7 @@ const (
 // collected returns the kinds by which the collector reads what etcd holds.
 func collected(kinds []*scheme.Kind) []*scheme.Kind {
 	// Events have no owners and no dependents, and are numerous.
-	return slices.DeleteFunc(scheme.Readable(kinds), func(kind *scheme.Kind) bool { return kind.Kind == "Event" && !kind.Custom })
+	return slices.DeleteFunc(customkinds.Readable(kinds), func(kind *scheme.Kind) bool { return kind.Kind == "Event" && !kind.Custom })
 }
 
 // Follow keeps the ownership graph up to date until ctx ends, so that a standby has it ready.

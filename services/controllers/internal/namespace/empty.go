@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -64,7 +65,7 @@ func (c *Controller) empty(ctx context.Context, namespace string) remains {
 
 // emptyKinds deletes the content of all kinds but those already emptied, to which it adds the others.
 func (c *Controller) emptyKinds(ctx context.Context, namespace string, emptied map[*scheme.Kind]bool, r *remains) {
-	for _, kind := range scheme.Readable(c.cfg.Client.Table().Kinds()) {
+	for _, kind := range customkinds.Readable(c.cfg.Client.Table().Kinds()) {
 		if kind.Namespaced && !emptied[kind] {
 			emptied[kind] = true
 			c.emptyKind(ctx, namespace, kind, r)

@@ -103,14 +103,8 @@ func (w *world) put(obj scheme.Object) {
 
 // definitions do with objects what a registry does.
 type definitions struct {
-	catalog *kinds.Catalog
+	*kinds.Catalog
 	*managedfields.Owners
-}
-
-func (d definitions) Default(obj scheme.Object) { d.catalog.Default(obj) }
-
-func (d definitions) Convert(obj scheme.Object, to *scheme.Kind) (scheme.Object, error) {
-	return d.catalog.Convert(context.Background(), obj, to)
 }
 
 // answer is what a client and the audit log are told.

@@ -66,7 +66,7 @@ func (p *plugin) convert(ctx context.Context, obj scheme.Object, kind schema.Gro
 	if to == nil {
 		return nil, fmt.Errorf("unable to convert to %v: unknown kind", kind)
 	}
-	return p.cfg.Kinds.Convert(ctx, obj, to)
+	return p.cfg.Kinds.Convert(obj, to)
 }
 
 // encoded returns the objects as JSON; an object that is not there stays empty.

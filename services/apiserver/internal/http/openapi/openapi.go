@@ -58,7 +58,7 @@ func New(table *scheme.Table, version string, definition func(*scheme.Kind) *kin
 	d := documents{version: version, names: newNames(table), types: table.Scheme(), ofCustom: sync.OnceValue(customModels)}
 	before := &server{}
 	return &Handler{scheme.Derive(table, func(served []*scheme.Kind) *server {
-		d.subjects = subjectsOf(served, definition)
+		d.subjects = subjectsOf(scheme.Served(served), definition)
 		before = d.describe(before)
 		return before
 	})}

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/deletion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/ownerreferences"
 )
@@ -202,7 +203,7 @@ func (c *call) delete() error {
 		return err
 	}
 	c.trace(obj)
-	if gone && (!c.resource.ReturnsDeleted() || registry.IgnoresReadErrors(opts)) {
+	if gone && (!c.resource.ReturnsDeleted() || deletion.IgnoresReadErrors(opts)) {
 		c.Encoder.Object(c.w, c.r, http.StatusOK, format, deleted(c.req.Kind, obj))
 		return nil
 	}

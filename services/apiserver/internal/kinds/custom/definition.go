@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
@@ -21,7 +22,7 @@ type (
 // Definitions returns the definitions of the versions that a CustomResourceDefinition serves, and of the one
 // that etcd holds. They have the names that the definition's status has accepted.
 func Definitions(of *crd, converters *Converters) ([]*kinds.Definition, error) {
-	stored, err := scheme.StorageVersion(of)
+	stored, err := customkinds.StorageVersion(of)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 	if err != nil {
 		return nil, err
 	}
-	kind := scheme.CustomKind(of, one, stored)
+	kind := customkinds.Kind(of, one, stored)
 	k := &definer{rules: r, namespaced: kind.Namespaced}
 	definition := &kinds.Definition{
 		Kind: kind, Level: kinds.Full, Columns: layout, FieldLabels: labels, Fields: values, ConditionalUpdate: true,

@@ -1,4 +1,5 @@
-package scheme
+// Package customkinds makes the kinds that CustomResourceDefinitions define.
+package customkinds
 
 import (
 	"fmt"
@@ -8,20 +9,22 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
+
+	"github.com/garboard/garboard/libs/scheme"
 )
 
-// CustomKinds returns the kinds of the versions that a CustomResourceDefinition serves, and of the one that
+// Kinds returns the kinds of the versions that a CustomResourceDefinition serves, and of the one that
 // etcd holds, in the definition's order. They have the names that the definition's status has accepted. It is
 // an error if no version is stored.
-func CustomKinds(of *apiextensionsv1.CustomResourceDefinition) ([]*Kind, error) {
+func Kinds(of *apiextensionsv1.CustomResourceDefinition) ([]*scheme.Kind, error) {
 	stored, err := StorageVersion(of)
 	if err != nil {
 		return nil, err
 	}
-	var kinds []*Kind
+	var kinds []*scheme.Kind
 	for i := range of.Spec.Versions {
 		if one := &of.Spec.Versions[i]; one.Served || one.Storage {
-			kinds = append(kinds, CustomKind(of, one, stored))
+			kinds = append(kinds, Kind(of, one, stored))
 		}
 	}
 	return kinds, nil
@@ -38,11 +41,11 @@ func StorageVersion(of *apiextensionsv1.CustomResourceDefinition) (string, error
 	return "", fmt.Errorf("reading %s: no version is stored", of.Name)
 }
 
-// CustomKind returns the kind of one version of a CustomResourceDefinition whose stored version is given.
-func CustomKind(of *apiextensionsv1.CustomResourceDefinition, one *apiextensionsv1.CustomResourceDefinitionVersion, stored string) *Kind {
+// Kind returns the kind of one version of a CustomResourceDefinition whose stored version is given.
+func Kind(of *apiextensionsv1.CustomResourceDefinition, one *apiextensionsv1.CustomResourceDefinitionVersion, stored string) *scheme.Kind {
 	names := &of.Status.AcceptedNames
 	gk := schema.GroupKind{Group: of.Spec.Group, Kind: names.Kind}
-	kind := &Kind{
+	kind := &scheme.Kind{
 		GroupVersionKind: gk.WithVersion(one.Name), Storage: gk.WithVersion(stored), Custom: true,
 		List: names.ListKind, Resource: names.Plural, Singular: names.Singular, ShortNames: names.ShortNames, Categories: names.Categories,
 		Namespaced: of.Spec.Scope == apiextensionsv1.NamespaceScoped, StoragePrefix: of.Spec.Group + "/" + names.Plural,
@@ -55,10 +58,10 @@ func CustomKind(of *apiextensionsv1.CustomResourceDefinition, one *apiextensions
 	}
 	verbs := []string{"get", "patch", "update"}
 	if parts := one.Subresources; parts != nil && parts.Status != nil {
-		kind.Subresources = append(kind.Subresources, Subresource{Name: "status", Kind: kind.GroupVersionKind, Verbs: verbs})
+		kind.Subresources = append(kind.Subresources, scheme.Subresource{Name: "status", Kind: kind.GroupVersionKind, Verbs: verbs})
 	}
 	if parts := one.Subresources; parts != nil && parts.Scale != nil {
-		kind.Subresources = append(kind.Subresources, Subresource{
+		kind.Subresources = append(kind.Subresources, scheme.Subresource{
 			Name: "scale", Kind: autoscalingv1.SchemeGroupVersion.WithKind("Scale"), Verbs: verbs,
 		})
 	}
@@ -90,15 +93,15 @@ func deprecation(of *apiextensionsv1.CustomResourceDefinition, name string) stri
 // Readable returns, for each resource that etcd holds, the kind by which clients ask for its objects: the
 // stored one or, if that is not served, the first of its other versions. It leaves out a resource of which no
 // version is served.
-func Readable(kinds []*Kind) []*Kind {
-	var readable []*Kind
+func Readable(kinds []*scheme.Kind) []*scheme.Kind {
+	var readable []*scheme.Kind
 	for _, kind := range kinds {
 		switch {
 		case !kind.Stored():
 		case !kind.Unserved:
 			readable = append(readable, kind)
 		default:
-			other := slices.IndexFunc(kinds, func(other *Kind) bool {
+			other := slices.IndexFunc(kinds, func(other *scheme.Kind) bool {
 				return !other.Virtual && !other.Unserved && other.Storage == kind.GroupVersionKind
 			})
 			if other >= 0 {

@@ -1,4 +1,4 @@
-package scheme_test
+package customkinds_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -35,9 +36,9 @@ func gadgets(versions ...string) *apiextensionsv1.CustomResourceDefinition {
 	return definition
 }
 
-// TestCustomKinds checks which versions of a definition become kinds, and by which of them clients read what
+// TestKinds checks which versions of a definition become kinds, and by which of them clients read what
 // etcd holds.
-func TestCustomKinds(t *testing.T) {
+func TestKinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		versions []string
 		kinds    []string
@@ -50,12 +51,12 @@ func TestCustomKinds(t *testing.T) {
 		"nothing served":     {versions: []string{"(v1)*", "(v2)"}, kinds: []string{"v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, err := scheme.CustomKinds(gadgets(c.versions...))
+			kinds, err := customkinds.Kinds(gadgets(c.versions...))
 			if err != nil {
 				t.Fatal(err)
 			}
 			table := scheme.New()
-			builtIn := len(scheme.Readable(table.Kinds()))
+			builtIn := len(customkinds.Readable(table.Kinds()))
 			if err := table.Install(kinds...); err != nil {
 				t.Fatal(err)
 			}
@@ -66,16 +67,16 @@ func TestCustomKinds(t *testing.T) {
 			if !slices.Equal(got, c.kinds) {
 				t.Errorf("got the kinds %v, want %v", got, c.kinds)
 			}
-			readable := scheme.Readable(table.Kinds())[builtIn:]
+			readable := customkinds.Readable(table.Kinds())[builtIn:]
 			if c.reads == "" && len(readable) > 0 || c.reads != "" && (len(readable) != 1 || readable[0].Version != c.reads) {
 				t.Errorf("got the readable kinds %v, want version %q", readable, c.reads)
 			}
 		})
 	}
-	if kinds, err := scheme.CustomKinds(gadgets("v1", "v2")); err == nil {
+	if kinds, err := customkinds.Kinds(gadgets("v1", "v2")); err == nil {
 		t.Errorf("got %v of a definition without a stored version", kinds)
 	}
-	for _, kind := range scheme.Readable(scheme.New().Kinds()) {
+	for _, kind := range customkinds.Readable(scheme.New().Kinds()) {
 		if !kind.Stored() {
 			t.Errorf("%s is not what etcd holds", kind.GroupVersionKind)
 		}

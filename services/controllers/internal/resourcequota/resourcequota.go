@@ -63,7 +63,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	r := &run{
 		Controller: c, client: client.Of[*corev1.ResourceQuota](c.cfg.Client),
-		ledgers: map[string]*ledger{}, caches: map[*scheme.Kind]cache{},
+		ledgers: map[string]*ledger{}, caches: map[*scheme.Kind]cache{}, ends: map[*scheme.Kind]context.CancelFunc{},
 		start: func(f func(context.Context) error) { group.Go(func() error { return f(ctx) }) },
 	}
 	var handlers control.Handlers
@@ -87,6 +87,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	if err == nil {
 		r.start(r.queue.Run)
+		r.start(r.followKinds)
 		err = group.Wait()
 	}
 	if err = handlers.Remove(err); err != nil {
@@ -106,6 +107,8 @@ type run struct {
 	mu      sync.Mutex
 	ledgers map[string]*ledger
 	caches  map[*scheme.Kind]cache
+	// ends are the ends of the caches of kinds that are only counted.
+	ends map[*scheme.Kind]context.CancelFunc
 }
 
 // ledger returns a quota's ledger, creating it if necessary.
@@ -135,8 +138,12 @@ func (r *run) cache(kind *scheme.Kind) cache {
 		return found
 	}
 	made := newCounted(r.source, kind, r.gone)
-	r.caches[kind] = made
+	ended, end := context.WithCancel(context.Background())
+	r.caches[kind], r.ends[kind] = made, end
 	r.start(func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(ended, cancel)()
 		if err := made.follower.Run(ctx); err != nil {
 			return fmt.Errorf("following %s: %w", kind.GroupResource(), err)
 		}
@@ -279,8 +286,8 @@ func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64
 // limited returns the kinds whose objects use something that a quota limits.
 func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
 	var kinds []*scheme.Kind
-	for _, kind := range r.cfg.Client.Table().Kinds() {
-		if kind.Stored() && len(quota.Covered(kind, q.Spec.Hard)) > 0 {
+	for _, kind := range scheme.Readable(r.cfg.Client.Table().Kinds()) {
+		if len(quota.Covered(kind, q.Spec.Hard)) > 0 {
 			kinds = append(kinds, kind)
 		}
 	}

@@ -40,7 +40,8 @@ type Controller struct {
 // too.
 func New(cfg control.Config, definitions *customresources.Definitions) (*Controller, error) {
 	return &Controller{
-		cfg: cfg, definitions: definitions, namespaces: informer.For[*corev1.Namespace](cfg.Informers), client: client.Of[*corev1.Namespace](cfg.Client),
+		cfg: cfg, definitions: definitions,
+		namespaces: informer.For[*corev1.Namespace](cfg.Informers), client: client.Of[*corev1.Namespace](cfg.Client),
 	}, nil
 }
 

@@ -156,7 +156,11 @@ func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {
 			req = req.Body(opts)
 		}
 	case call.Options != nil:
-		req = req.VersionedParams(call.Options, c.table.Parameters())
+		gv := call.Kind.GroupVersion()
+		if call.Kind.Custom {
+			gv = metav1.Unversioned // The group of a custom kind has no options of its own.
+		}
+		req = req.SpecificallyVersionedParams(call.Options, c.table.Parameters(), gv)
 	}
 	if call.Verb == "patch" {
 		req = req.Body(call.Patch)

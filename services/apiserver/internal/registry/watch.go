@@ -58,9 +58,6 @@ func (e Event) Object() (runtime.Object, error) {
 	return e.object, nil
 }
 
-// Failure returns the ERROR event that ends a watch because of err.
-func Failure(err error) Event { return errorEvent(err) }
-
 // Watch is an open watch. Stop must be called.
 type Watch struct {
 	resource  *Resource
@@ -155,7 +152,7 @@ func (w *Watch) open(ctx context.Context, opts metav1.ListOptions, from int64) e
 func (w *Watch) Run(ctx context.Context, drained <-chan struct{}, sink Sink) error {
 	defer w.Stop()
 	if w.failed != nil {
-		return errors.Join(sink.Send(errorEvent(w.failed)), sink.Flush())
+		return errors.Join(sink.Send(Failure(w.failed)), sink.Flush())
 	}
 	if err := w.begin(ctx, sink); err != nil {
 		return err
@@ -307,7 +304,8 @@ func (w *Watch) bookmark(end bool) Event {
 	return Event{Type: watch.Bookmark, object: obj}
 }
 
-func errorEvent(err error) Event {
+// Failure returns the ERROR event that ends a watch because of err.
+func Failure(err error) Event {
 	status := apierrors.NewInternalError(err).Status()
 	if s := apierrors.APIStatus(nil); asStatus(err, &s) {
 		status = s.Status()

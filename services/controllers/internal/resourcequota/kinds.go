@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/quota"
 	"github.com/garboard/garboard/libs/scheme"
@@ -19,7 +20,7 @@ func (r *run) followKinds(ctx context.Context) error {
 		all, changed := r.cfg.Client.Table().Follow()
 		served := map[*scheme.Kind]bool{}
 		var fresh []*scheme.Kind
-		for _, kind := range scheme.Readable(all) {
+		for _, kind := range customkinds.Readable(all) {
 			served[kind] = true
 			if !first && !before[kind] && quota.Counted(kind) {
 				fresh = append(fresh, kind)

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/quota"
@@ -286,7 +287,7 @@ func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64
 // limited returns the kinds whose objects use something that a quota limits.
 func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
 	var kinds []*scheme.Kind
-	for _, kind := range scheme.Readable(r.cfg.Client.Table().Kinds()) {
+	for _, kind := range customkinds.Readable(r.cfg.Client.Table().Kinds()) {
 		if len(quota.Covered(kind, q.Spec.Hard)) > 0 {
 			kinds = append(kinds, kind)
 		}

@@ -215,4 +215,4 @@ func TestMutatedIsValidated(t *testing.T) {
 }
 
 // definitions returns what the world's plugins apply to objects.
-func (w *world) definitions() definitions { return definitions{catalog: w.catalog} }
+func (w *world) definitions() definitions { return definitions{Catalog: w.catalog} }

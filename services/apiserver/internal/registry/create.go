@@ -169,7 +169,7 @@ func (r *Resource) write(ctx context.Context, namespace string, obj scheme.Objec
 // explainExisting adds to an AlreadyExists error that the existing object is being deleted.
 func (r *Resource) explainExisting(ctx context.Context, namespace, name string, err error) error {
 	var status apierrors.APIStatus
-	if !apierrors.IsAlreadyExists(err) || !asStatus(err, &status) {
+	if !apierrors.IsAlreadyExists(err) || !errors.As(err, &status) {
 		return err
 	}
 	current, getErr := r.store.Get(ctx, r.stored, namespace, name)
@@ -229,7 +229,7 @@ func (r *Resource) rename(err error) error {
 		return err
 	}
 	var status apierrors.APIStatus
-	if !asStatus(err, &status) || status.Status().Details == nil {
+	if !errors.As(err, &status) || status.Status().Details == nil {
 		return err
 	}
 	s := status.Status()
@@ -239,9 +239,6 @@ func (r *Resource) rename(err error) error {
 	s.Message = strings.Replace(s.Message, r.stored.GroupResource().String()+" ", r.kind.GroupResource().String()+" ", 1)
 	return &apierrors.StatusError{ErrStatus: s}
 }
-
-// asStatus finds the API error in err.
-func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
 
 // IsDryRun reports whether a request's dryRun option forbids writing. Any directive does, known or
 // not. https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run

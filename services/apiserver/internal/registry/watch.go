@@ -307,7 +307,7 @@ func (w *Watch) bookmark(end bool) Event {
 // Failure returns the ERROR event that ends a watch because of err.
 func Failure(err error) Event {
 	status := apierrors.NewInternalError(err).Status()
-	if s := apierrors.APIStatus(nil); asStatus(err, &s) {
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) {
 		status = s.Status()
 	}
 	if status.Code == 0 {

@@ -196,7 +196,7 @@ func (m *mutation) finish(ctx context.Context) error {
 	if !m.dirty {
 		return nil
 	}
-	result, err := m.convert(ctx, m.now.object, m.attributes.GetKind())
+	result, err := m.convert(m.now.object, m.attributes.GetKind())
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}

@@ -28,10 +28,10 @@ type shown struct {
 // versions.
 func (p *plugin) show(ctx context.Context, r *request, object, old scheme.Object, kind schema.GroupVersionKind) (*shown, error) {
 	var err error
-	if object, err = p.convert(ctx, object, kind); err != nil {
+	if object, err = p.convert(object, kind); err != nil {
 		return nil, err
 	}
-	if old, err = p.convert(ctx, old, kind); err != nil {
+	if old, err = p.convert(old, kind); err != nil {
 		return nil, err
 	}
 	s := &shown{kind: kind, object: object, old: old}
@@ -47,7 +47,7 @@ func (p *plugin) show(ctx context.Context, r *request, object, old scheme.Object
 }
 
 // convert returns obj, which may be nil, as another kind, with its kind set.
-func (p *plugin) convert(ctx context.Context, obj scheme.Object, kind schema.GroupVersionKind) (scheme.Object, error) {
+func (p *plugin) convert(obj scheme.Object, kind schema.GroupVersionKind) (scheme.Object, error) {
 	if obj == nil {
 		return nil, nil
 	}

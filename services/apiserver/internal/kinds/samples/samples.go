@@ -176,7 +176,7 @@ func (s *Set) Change(kind *scheme.Kind) (Change, bool) {
 // names cannot be valid.
 func (s *Set) GeneratedPrefix(kind *scheme.Kind) string {
 	switch kind.Kind {
-	case "IPAddress", "APIService":
+	case "IPAddress", "APIService", "CustomResourceDefinition":
 		return ""
 	}
 	return strings.TrimSuffix(s.Of(kind).GetName(), "sample") + "made-"

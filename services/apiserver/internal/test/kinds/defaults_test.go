@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,6 +77,14 @@ func (e *every) bare(n int, fill func(scheme.Object)) (name, value, filled strin
 	obj.SetUID("11111111-2222-4333-8444-555555555555")
 	obj.SetCreationTimestamp(metav1.Unix(1_800_000_000, 0))
 	obj.SetLabels(map[string]string{"every": "one"})
+	if definition, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // The apiserver would write it itself.
+		definition.Status.AcceptedNames = definition.Spec.Names
+		for _, condition := range []apiextensionsv1.CustomResourceDefinitionConditionType{apiextensionsv1.NamesAccepted, apiextensionsv1.Established} {
+			definition.Status.Conditions = append(definition.Status.Conditions, apiextensionsv1.CustomResourceDefinitionCondition{
+				Type: condition, Status: apiextensionsv1.ConditionTrue,
+			})
+		}
+	}
 	data, err := e.table.EncodeStorage(e.kind, obj)
 	if err != nil {
 		e.Fatal(err)

@@ -158,9 +158,14 @@ func (e *every) inEtcd(name string) {
 		e.Fatalf("etcd has nothing at %s", key)
 	}
 	obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(value), nil, nil)
-	if e.kind.Group == "apiregistration.k8s.io" {
+	switch e.kind.Group {
+	case "apiregistration.k8s.io":
 		// client-go does not know the type; the aggregator's own types are those of the table.
 		obj, gvk, err = e.table.Codecs().UniversalDeserializer().Decode([]byte(value), nil, nil)
+	case "apiextensions.k8s.io":
+		// Kubernetes stores it as v1beta1, which only the table knows.
+		obj, err = e.table.DecodeStorage(e.kind, []byte(value))
+		gvk = &e.kind.Storage
 	}
 	if err != nil {
 		e.Fatal(err)

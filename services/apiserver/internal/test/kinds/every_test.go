@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,7 +188,25 @@ func (e *every) encode(obj runtime.Object) string {
 func (e *every) create(n int, labels map[string]string) *unstructured.Unstructured {
 	e.Helper()
 	_, body := e.nth(n, func(obj scheme.Object) { obj.SetLabels(labels) })
-	return e.read(e.want(http.StatusCreated, e.do(http.MethodPost, e.collection(), asJSON, asJSON, body)))
+	return e.settled(e.read(e.want(http.StatusCreated, e.do(http.MethodPost, e.collection(), asJSON, asJSON, body))))
+}
+
+// settled returns an object when the apiserver has written what it adds to a new one: the status of a
+// CustomResourceDefinition.
+func (e *every) settled(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	e.Helper()
+	if e.kind.Kind != "CustomResourceDefinition" {
+		return obj
+	}
+	harness.Eventually(e.T, "the definition is established", func() bool {
+		obj = e.get(obj.GetName())
+		conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(one any) bool {
+			condition, ok := one.(map[string]any)
+			return ok && condition["type"] == "Established" && condition["status"] == "True"
+		})
+	})
+	return obj
 }
 
 // read parses the object of a JSON response.

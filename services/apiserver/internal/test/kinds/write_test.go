@@ -101,7 +101,11 @@ func (e *every) creation() {
 	})
 	e.want(http.StatusBadRequest, e.do(http.MethodPost, e.collection(), asJSON, asJSON, other))
 	_, misplaced := e.nth(2, func(obj scheme.Object) { obj.SetNamespace("elsewhere") })
-	e.want(http.StatusBadRequest, e.do(http.MethodPost, e.collection(), asJSON, asJSON, misplaced))
+	if e.kind.Namespaced {
+		e.want(http.StatusBadRequest, e.do(http.MethodPost, e.collection(), asJSON, asJSON, misplaced))
+	} else if made := e.read(e.want(http.StatusCreated, e.do(http.MethodPost, e.at("", "dryRun=All"), asJSON, asJSON, misplaced))); made.GetNamespace() != "" {
+		e.Errorf("an object without namespaces is in %s", made.GetNamespace())
+	}
 	_, versioned := e.nth(2, func(obj scheme.Object) { obj.SetResourceVersion("7") })
 	e.wantMessage(http.StatusInternalServerError, "resourceVersion should not be set on objects to be created", e.do(http.MethodPost, e.collection(), asJSON, asJSON, versioned))
 

@@ -186,7 +186,7 @@ func TestInstall(t *testing.T) {
 	if err := w.keeper.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if kind := w.kind("rods"); kind == nil || w.Registry.Resource(kind) == nil {
+	if kind := w.kind("rods"); kind == nil || w.Resource(kind) == nil {
 		t.Errorf("got %v", kind)
 	}
 	if again := registrytest.Get[*crd](w.World, "", "rods.example.org"); !established(again) {

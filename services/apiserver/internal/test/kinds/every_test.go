@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -248,6 +249,12 @@ func (e *every) typed(data []byte) string {
 func (e *every) gone(name string) {
 	e.Helper()
 	g := e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
+	if e.kind.Kind == "CustomResourceDefinition" {
+		harness.Eventually(e.T, "the apiserver to remove its finalizer", func() bool {
+			g = e.do(http.MethodGet, e.at(name), asJSON, asJSON, "")
+			return g.code == http.StatusNotFound || !slices.Contains(e.read(g).GetFinalizers(), apiextensionsv1.CustomResourceCleanupFinalizer)
+		})
+	}
 	if g.code == http.StatusOK {
 		obj := e.read(g)
 		if obj.GetDeletionTimestamp() == nil {

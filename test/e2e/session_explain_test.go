@@ -11,6 +11,7 @@ func apiResources() []step {
 	return []step{
 		{run: "api-versions", out: `
 admissionregistration.k8s.io/v1
+apiextensions.k8s.io/v1
 apiregistration.k8s.io/v1
 apps/v1
 authentication.k8s.io/v1

@@ -102,7 +102,8 @@ func TestKinds(t *testing.T) {
 	ours := conformance.New(table)
 	found := &comparison{groups: map[string]*group{}, kept: NewCollector()}
 	for _, kind := range table.Kinds() {
-		if kind.Virtual || !chosen.MatchString(name(kind.GroupVersionKind)) {
+		// Kubernetes' own library validates definitions, and its integration tests judge ours.
+		if kind.Virtual || kind.Kind == "CustomResourceDefinition" || !chosen.MatchString(name(kind.GroupVersionKind)) {
 			continue
 		}
 		if !oracle.Knows(kind.GroupVersionKind) {

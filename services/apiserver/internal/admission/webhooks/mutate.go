@@ -45,7 +45,7 @@ func (p *plugin) mutate(ctx context.Context, req *admission.Request, hooks []*ho
 			return err
 		}
 	}
-	return m.finish(ctx)
+	return m.finish()
 }
 
 // object returns the object as it is now, in whatever version.
@@ -57,11 +57,11 @@ func (m *mutation) object() scheme.Object {
 }
 
 // show returns the objects as another kind, and keeps them so.
-func (m *mutation) show(ctx context.Context, kind schema.GroupVersionKind) (*shown, error) {
+func (m *mutation) show(kind schema.GroupVersionKind) (*shown, error) {
 	if m.now != nil && m.now.kind == kind {
 		return m.now, nil
 	}
-	s, err := m.plugin.show(ctx, m.request, m.object(), m.Old, kind)
+	s, err := m.plugin.show(m.request, m.object(), m.Old, kind)
 	if err == nil {
 		m.now = s
 	}
@@ -71,11 +71,11 @@ func (m *mutation) show(ctx context.Context, kind schema.GroupVersionKind) (*sho
 // one asks a webhook, if it matches. A second run asks only those that want to be, and never for the
 // first time.
 func (m *mutation) one(ctx context.Context, h *hook, index int) error {
-	call, err := m.match(ctx, m.request, h, m.object(), func(kind schema.GroupVersionKind) (*shown, error) { return m.show(ctx, kind) })
+	call, err := m.match(ctx, m.request, h, m.object(), func(kind schema.GroupVersionKind) (*shown, error) { return m.show(kind) })
 	if err != nil || call == nil || m.Reinvoked() && !m.rounds.wanted[h.id] {
 		return err
 	}
-	objects, err := m.show(ctx, call.kind)
+	objects, err := m.show(call.kind)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
@@ -120,7 +120,7 @@ func (m *mutation) call(ctx context.Context, call *invocation, objects *shown, i
 	m.annotate("patch", index, patchNote{call.configuration, call.name, ops, string(admissionv1.PatchTypeJSONPatch)}, audit.From(ctx).AnnotateRequest)
 	m.cfg.Kinds.Default(patched)
 	m.dirty = true
-	m.now, err = m.plugin.show(ctx, m.request, patched, objects.old, objects.kind)
+	m.now, err = m.plugin.show(m.request, patched, objects.old, objects.kind)
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
@@ -192,7 +192,7 @@ func (m *mutation) decode(data []byte, objects *shown) (scheme.Object, error) {
 }
 
 // finish puts what the webhooks made into the request's object.
-func (m *mutation) finish(ctx context.Context) error {
+func (m *mutation) finish() error {
 	if !m.dirty {
 		return nil
 	}

@@ -25,7 +25,7 @@ func (p *plugin) validate(ctx context.Context, req *admission.Request, hooks []*
 		if s := versions[kind]; s != nil {
 			return s, nil
 		}
-		s, err := p.show(ctx, r, req.Object, req.Old, kind)
+		s, err := p.show(r, req.Object, req.Old, kind)
 		versions[kind] = s
 		return s, err
 	}

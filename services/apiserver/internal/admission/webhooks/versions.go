@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -26,7 +25,7 @@ type shown struct {
 
 // show returns the request's objects as another kind. Kinds of subresources are the same in all
 // versions.
-func (p *plugin) show(ctx context.Context, r *request, object, old scheme.Object, kind schema.GroupVersionKind) (*shown, error) {
+func (p *plugin) show(r *request, object, old scheme.Object, kind schema.GroupVersionKind) (*shown, error) {
 	var err error
 	if object, err = p.convert(object, kind); err != nil {
 		return nil, err

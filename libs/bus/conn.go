@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -56,7 +57,9 @@ type Conn struct {
 	first   chan struct{} // closed once the first server is reached
 	up      chan struct{} // receives a value when a server is back
 	closed  chan struct{}
-	ended   chan struct{} // closed when the goroutine of greet has ended
+	renew   chan struct{}  // receives a value when a subscription wants a renewal
+	work    sync.WaitGroup // greet and renewing, which end with the connection
+	leaving atomic.Bool    // The server is left on purpose.
 
 	mu            sync.Mutex
 	nextCallback  int
@@ -79,7 +82,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		cause := c.nc.LastError()
 		c.nc.Close()
 		<-c.closed
-		<-c.ended
+		c.work.Wait()
 		if cause == nil {
 			cause = ctx.Err()
 		}
@@ -116,7 +119,7 @@ func Dial(cfg Config) (*Conn, error) {
 		first:         make(chan struct{}),
 		up:            make(chan struct{}, 1),
 		closed:        make(chan struct{}),
-		ended:         make(chan struct{}),
+		renew:         make(chan struct{}, 1),
 		reconnected:   map[int]func(){},
 		subscriptions: map[*nats.Subscription]*Subscription{},
 		refusals:      map[*refusal]bool{},
@@ -135,7 +138,8 @@ func Dial(cfg Config) (*Conn, error) {
 		<-c.closed
 		return nil, wrap("subscribing to this connection's identity", err)
 	}
-	go c.greet(replies)
+	c.work.Go(func() { c.greet(replies) })
+	c.work.Go(c.renewing)
 	if !nc.IsConnected() {
 		logger.Warn("NATS is unreachable; retrying until it answers", "servers", cfg.Servers(), "err", nc.LastError())
 	}
@@ -169,13 +173,14 @@ func (c *Conn) options(cfg Config) ([]nats.Option, error) {
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			c.metrics.connected.Set(0)
 			c.self.lost()
-			if nc.IsClosed() { // by Close
+			if c.leaving.Swap(false) || nc.IsClosed() { // by renewing or by Close
 				return
 			}
 			c.logger.Warn("lost the connection to NATS; reconnecting", "err", err)
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
 			c.metrics.reconnects.Inc()
+			c.leaving.Store(false)
 			c.logger.Info("reconnected to NATS", "server", nc.ConnectedUrlRedacted())
 			c.self.came()
 			c.forgetDenials()
@@ -292,7 +297,7 @@ func (c *Conn) Close() {
 		c.nc.Close()
 		<-c.closed
 	}
-	<-c.ended
+	c.work.Wait()
 }
 
 // Connected reports whether there is a server at this moment that has identified this client.

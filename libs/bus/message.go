@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -121,8 +122,12 @@ type Subscription struct {
 	stop                          func() bool
 	once                          sync.Once
 	ended, denied                 atomic.Bool
-	quit                          chan struct{}
-	done                          chan struct{}
+	// wanted means that a renewal is wanted, renewed counts them since renewedAt; conn.mu guards them.
+	wanted    bool
+	renewed   int
+	renewedAt time.Time
+	quit      chan struct{}
+	done      chan struct{}
 }
 
 // Subscribe calls handler for every message at subject, which may contain wildcards. Calls don't

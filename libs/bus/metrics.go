@@ -9,6 +9,7 @@ import (
 type metrics struct {
 	connected  prometheus.Gauge
 	reconnects prometheus.Counter
+	renewals   prometheus.Counter
 	slow       prometheus.Counter
 	streams    prometheus.Gauge
 }
@@ -30,6 +31,9 @@ func newMetrics(registerer prometheus.Registerer, connection string) *metrics {
 		}, labels)).WithLabelValues(connection),
 		reconnects: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_bus_reconnects_total", Help: "Reconnections to NATS.",
+		}, labels)).WithLabelValues(connection),
+		renewals: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "garboard_bus_renewals_total", Help: "Reconnections to NATS on purpose, for rights that the connection lacked.",
 		}, labels)).WithLabelValues(connection),
 		slow: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_bus_slow_handlers_total", Help: "How often messages were lost because their handler was slow.",

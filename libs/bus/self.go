@@ -213,7 +213,6 @@ func (c *Conn) isUp() {
 // greet learns this client's identity from each new server, and then notifies those waiting for a
 // connection. It ends with the connection.
 func (c *Conn) greet(replies *nats.Subscription) {
-	defer close(c.ended)
 	first := true
 	for {
 		select {

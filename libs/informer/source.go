@@ -36,6 +36,9 @@ type Follower interface {
 	// Via names what carries the changes at this moment: watcher.ViaNATS or watcher.ViaHTTP; empty
 	// if that is not known. It must not call the sink, nor wait for a call of the sink to return.
 	Via() string
+	// Why says why HTTP carries the changes in place of NATS; empty if that is not so. Like Via, it
+	// must not call the sink.
+	Why() string
 	// Resumes reports whether the follower can resume.
 	Resumes() bool
 	// Resume makes Run begin with the content of an earlier process instead of with nothing. The
@@ -64,6 +67,9 @@ func (FollowerDefaults) Refresh(context.Context) error { return ErrNotFresh }
 
 // Via returns "": the carrier is not known.
 func (FollowerDefaults) Via() string { return "" }
+
+// Why returns "".
+func (FollowerDefaults) Why() string { return "" }
 
 // Resumes returns false.
 func (FollowerDefaults) Resumes() bool { return false }

@@ -9,7 +9,7 @@ import (
 // Status reports what the informer follows, and how far it and its handlers are behind.
 func (s *shared[T]) Status() watcher.Status {
 	now := time.Now()
-	via := s.follower.Via()
+	via, why := s.follower.Via(), s.follower.Why()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	objects, revision := s.store.Size()
@@ -21,7 +21,7 @@ func (s *shared[T]) Status() watcher.Status {
 		Handlers: make([]watcher.Handler, 0, len(s.listeners)),
 	}
 	w.LagRevisions, w.LagSeconds, w.SilentSeconds = s.progress.Lag(now)
-	w.Via = via
+	w.Via, w.Why = via, why
 	for _, l := range s.listeners {
 		w.Handlers = append(w.Handlers, l.status(now, revision))
 	}

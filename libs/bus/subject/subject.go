@@ -97,6 +97,9 @@ func Changes(group, resource string) string {
 	return strings.TrimSuffix(Resource(group, resource), ">") + "*.*.*"
 }
 
+// Group returns the subject pattern of the watch messages of all resources of a group.
+func Group(group string) string { return watchRoot + groupToken(group) + ".>" }
+
 // AllWatch returns the subject pattern of the watch messages of all resources, which the
 // log stores.
 func AllWatch() string { return watchRoot + ">" }

@@ -31,6 +31,8 @@ type Status struct {
 	// Via is the carrier of the changes at this moment: NATS, or HTTP, which takes over while NATS
 	// does not answer; empty if that is not known.
 	Via string `json:"via,omitempty"`
+	// Why says why HTTP has taken over from NATS; empty otherwise.
+	Why string `json:"why,omitempty"`
 	// Objects is the number of objects in the store, which is the exact content at Revision.
 	Objects  int   `json:"objects"`
 	Revision int64 `json:"revision"`

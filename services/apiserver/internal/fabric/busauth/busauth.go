@@ -124,7 +124,9 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 	}
 	rights := subject.RightsOf(subject.Client{Inbox: shown.Inbox, Identity: id})
 	for _, one := range subjects {
-		rights.Subscribe = append(rights.Subscribe, one.subject)
+		if !one.covered {
+			rights.Subscribe = append(rights.Subscribe, one.subject)
+		}
 	}
 	if name, isNode := node.Identity(user); isNode && name != "" {
 		own := subject.RightsOfNode(name)

@@ -55,8 +55,8 @@ type search struct {
 	narrowed string
 }
 
-// subjects returns the subjects of the watch messages that a user may read: of whole resources, or
-// else of a node's own view, of namespaces and of single names.
+// subjects returns the subjects of the watch messages that a user may read: of everything, of whole
+// groups and resources, or else of a node's own view, of namespaces and of single names.
 //
 // An owner of a namespace may bind its roles to any user, with any number of rules and names.
 // Therefore what namespaces grant comes last. Only some rules of each namespace are looked at,
@@ -68,7 +68,7 @@ func (d *Decider) subjects(ctx context.Context, user authn.User) ([]watched, err
 	if subjects, ok := d.answers.get(key); ok {
 		return subjects, nil
 	}
-	s := &search{reader: reader{d, user}, kinds: known}
+	s := &search{reader: reader{d, user}, kinds: known, found: granted{has: map[string]bool{}, parted: map[*scheme.Kind]bool{}}}
 	if end, ok := ctx.Deadline(); ok {
 		// The rest of the time is for signing the result, and for NATS, which does not wait longer.
 		s.enough = time.Now().Add(time.Until(end) / 2)
@@ -97,16 +97,17 @@ func (s *search) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wide := newAllowed(s.kinds, maxNames)
+	wide, named := newAllowed(s.kinds, maxNames), &ahead{}
 	if err := s.cfg.Roles.Granted(s.user, "", func(rules []rbacv1.PolicyRule) bool {
 		for i := range rules {
 			wide.add(&rules[i])
+			named.add(&rules[i])
 		}
 		return !s.over(ctx)
 	}); err != nil {
 		return err
 	}
-	for _, kind := range s.kinds.all {
+	for _, kind := range s.ahead(ctx, named) {
 		switch {
 		case s.over(ctx):
 			return nil
@@ -237,6 +238,8 @@ type watched struct {
 	subject  string
 	view     view
 	progress bool
+	// covered means that another subject includes this one, which is only recorded.
+	covered bool
 }
 
 // granted are the subjects that a user is granted, within their bounds.
@@ -250,9 +253,6 @@ type granted struct {
 
 // add adds a view. If the view is a part of its kind, the user may also read the kind's progress.
 func (g *granted) add(v view) {
-	if g.has == nil {
-		g.has, g.parted = map[string]bool{}, map[*scheme.Kind]bool{}
-	}
 	if v != (view{kind: v.kind}) && !g.parted[v.kind] {
 		g.parted[v.kind] = true
 		g.keep(watched{subject: subject.Progress(v.kind.Group, v.kind.Resource), view: v, progress: true})

@@ -65,6 +65,7 @@ type Adapter struct {
 	patience time.Duration
 	logger   *slog.Logger
 	metrics  *metrics
+	custom   *custom
 
 	mu      sync.Mutex
 	started bool
@@ -104,6 +105,7 @@ func New(cfg Config) (*Adapter, error) {
 	if a.logger == nil {
 		a.logger = slog.New(slog.DiscardHandler)
 	}
+	a.custom = newCustom(a.prefix, a.patience)
 	a.formats = a.table.Codecs().SupportedMediaTypes()
 	if a.source == nil {
 		if cfg.Conn == nil {

@@ -7,8 +7,9 @@
 // answered in the process. They come from views that follow NATS, one for each resource and
 // namespace (or node, or name), shared by all requests. The adapter applies label and field
 // selectors itself. Everything else goes to the apiserver over HTTP, as before: writes, reads of
-// single objects, tables, pages, lists at an exact version, resources that are not served, and
-// whatever cannot be answered exactly as Kubernetes documents it. While NATS is away, lists and
+// single objects, tables, pages, lists at an exact version, resources that are not served, custom
+// resources in a version that etcd does not hold, and whatever cannot be answered exactly as
+// Kubernetes documents it. While NATS is away, lists and
 // watches that must be as new as etcd go to the apiserver too.
 //
 // # What the answers mean

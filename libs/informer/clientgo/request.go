@@ -48,8 +48,9 @@ func (r *request) verb() string {
 	return "list"
 }
 
-// parse parses a request; nil if the request must go to the apiserver.
-func (a *Adapter) parse(req *http.Request) *request {
+// parse parses a request; nil if the request must go to the apiserver. next carries requests there: it is
+// asked for kinds that are not built in.
+func (a *Adapter) parse(req *http.Request, next http.RoundTripper) *request {
 	if req.Method != http.MethodGet || req.Header.Get("Upgrade") != "" || req.Header.Get("Range") != "" {
 		return nil
 	}
@@ -62,6 +63,9 @@ func (a *Adapter) parse(req *http.Request) *request {
 		return nil
 	}
 	kind := a.table.Resource(gvr)
+	if kind == nil && a.table.Stored(gvr.GroupResource()) == nil {
+		kind = a.custom.kind(req, next, gvr)
+	}
 	if kind == nil || !kind.Stored() || namespace != "" && !kind.Namespaced {
 		return nil
 	}
@@ -69,7 +73,8 @@ func (a *Adapter) parse(req *http.Request) *request {
 	if !r.options(req.URL.Query()) {
 		return nil
 	}
-	if r.format, ok = a.negotiate(req.Header.Values("Accept"), r.watch); !ok {
+	if r.format, ok = a.negotiate(req.Header.Values("Accept"), r.watch); !ok ||
+		kind.Custom && !r.format.partial && r.format.info.MediaType != runtime.ContentTypeJSON {
 		return nil
 	}
 	return r

@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 		if c.accept != "" {
 			req.Header.Set("Accept", c.accept)
 		}
-		if got := describe(newAdapter(t, "http://x").parse(req)); got != c.want {
+		if got := describe(newAdapter(t, "http://x").parse(req, nowhere{})); got != c.want {
 			t.Errorf("%s as %q is %q, want %q", c.uri, c.accept, got, c.want)
 		}
 	}
@@ -122,7 +122,7 @@ func describe(r *request) string {
 // TestParseOthers: what is no plain read, or lies beside the server's path, goes to the apiserver.
 func TestParseOthers(t *testing.T) {
 	a := newAdapter(t, "http://x/clusters/one/")
-	if got := describe(a.parse(asked("/clusters/one/api/v1/pods"))); got != "list pods consistent" {
+	if got := describe(a.parse(asked("/clusters/one/api/v1/pods"), nowhere{})); got != "list pods consistent" {
 		t.Errorf("below the server's path it is %q", got)
 	}
 	for name, change := range map[string]func(*http.Request){
@@ -136,7 +136,7 @@ func TestParseOthers(t *testing.T) {
 	} {
 		req := asked("/clusters/one/api/v1/pods")
 		change(req)
-		if got := describe(a.parse(req)); got != "" {
+		if got := describe(a.parse(req, nowhere{})); got != "" {
 			t.Errorf("%s is answered as %q", name, got)
 		}
 	}
@@ -223,7 +223,7 @@ func TestMay(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, req := newAccess("", &c.next, time.Second), asked("/api/v1/namespaces/a/pods?labelSelector=app&fieldSelector=metadata.name%3Dx").WithContext(t.Context())
-			if got := a.may(req, newAdapter(t, "http://x").parse(req)); got != c.want {
+			if got := a.may(req, newAdapter(t, "http://x").parse(req, nowhere{})); got != c.want {
 				t.Errorf("got %t", got)
 			}
 			about := c.next.asked[0].Spec.ResourceAttributes
@@ -240,7 +240,7 @@ func TestMay(t *testing.T) {
 			req := asked(uri).WithContext(t.Context())
 			req.Header.Set("Authorization", user)
 			req.Header.Set("X-Other", "private")
-			if !a.may(req, adapter.parse(req)) || len(next.asked) != want {
+			if !a.may(req, adapter.parse(req, nowhere{})) || len(next.asked) != want {
 				t.Errorf("%s as %s: %d reviews, want %d", uri, user, len(next.asked), want)
 			}
 			if next.header.Get("X-Other") != "" || next.header.Get("Authorization") == "" {
@@ -258,7 +258,7 @@ func TestMay(t *testing.T) {
 		// A no is not remembered as a yes, nor the yes before it.
 		<-time.After(allowedFor + time.Second)
 		next.answer = no
-		if req := asked("/api/v1/pods").WithContext(t.Context()); a.may(req, adapter.parse(req)) {
+		if req := asked("/api/v1/pods").WithContext(t.Context()); a.may(req, adapter.parse(req, nowhere{})) {
 			t.Error("a user without permission may read")
 		}
 	})

@@ -44,7 +44,7 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip answers a request.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	r := t.adapter.parse(req)
+	r := t.adapter.parse(req, t.next)
 	if r == nil {
 		return t.next.RoundTrip(req)
 	}
@@ -144,13 +144,16 @@ func (r *request) encodeList(to io.Writer, read reading) error {
 	if err := meta.SetList(list, items); err != nil {
 		return err
 	}
-	// As at the apiserver, the list has the kind of its items; the items themselves do not.
-	err := meta.EachListItem(list, func(item runtime.Object) error {
-		item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-		return nil
-	})
-	if err != nil {
-		return err
+	// As at the apiserver, the list has the kind of its items; the items themselves have none, unless they are
+	// custom resources.
+	if !r.kind.Custom {
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			item.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	access, err := meta.ListAccessor(list)
 	if err != nil {

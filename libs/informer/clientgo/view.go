@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
@@ -208,6 +209,9 @@ func (v *view) add(s step) {
 
 // sizeOf returns the size of an object's encoding, or 0 if the object does not know it.
 func sizeOf(obj informer.Object) int {
+	if custom, ok := obj.(*unstructured.Unstructured); ok {
+		return customSize(custom)
+	}
 	if sized, ok := obj.(interface{ Size() int }); ok {
 		return sized.Size()
 	}

@@ -26,7 +26,7 @@ func (f *follower) chooseWay(ctx context.Context) {
 			m.forget()
 		}
 		f.count.fellBack()
-		f.logger.Warn("following over HTTP until the bus answers", "revision", m.at.Revision)
+		f.logger.Warn("following over HTTP until the bus answers", "revision", m.at.Revision, "why", m.why)
 	default:
 		return
 	}
@@ -75,6 +75,7 @@ func (s *httpSink) Replace(at fabric.Position, objects []informer.Object) {
 		if s.follower.machine.replace(s.at.History, objects, s.at.Revision, false) {
 			s.follower.httpOf = s.at.History
 		}
+		s.follower.machine.readable(now)
 	})
 }
 

@@ -67,7 +67,7 @@ type follower struct {
 	stopHTTP   context.CancelFunc // set while HTTP has taken over
 	httpOf     fabric.History     // the history of what HTTP reports
 	require    func(int64)        // set while HTTP has taken over
-	overHTTP   atomic.Bool        // whether HTTP has taken over, readable without mu
+	whyHTTP    atomic.Value       // a string, empty unless HTTP has taken over; readable without mu
 	waiters    []waiter
 }
 
@@ -172,23 +172,39 @@ func (f *follower) Require(revision int64) {
 
 // Via names the current carrier of the changes.
 func (f *follower) Via() string {
-	if f.overHTTP.Load() {
+	if f.Why() != "" {
 		return watcher.ViaHTTP
 	}
 	return watcher.ViaNATS
+}
+
+// Why says why HTTP carries the changes; empty if NATS does.
+func (f *follower) Why() string {
+	why, _ := f.whyHTTP.Load().(string)
+	return why
+}
+
+// report makes known why HTTP carries the changes.
+func (f *follower) report(why string) {
+	if before := f.Why(); before != why {
+		f.whyHTTP.Store(why)
+		f.count.overHTTP(before, -1)
+		f.count.overHTTP(why, 1)
+	}
 }
 
 // loop does what is due until ctx ends.
 func (f *follower) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer f.report("")
 	for {
 		f.mu.Lock()
 		a, number, send := f.due(f.clock())
 		f.chooseWay(ctx)
-		f.overHTTP.Store(f.stopHTTP != nil)
-		next := f.machine.next()
+		next, why := f.machine.next(), f.machine.why
 		f.mu.Unlock()
+		f.report(why)
 		if send {
 			f.send(ctx, a, number)
 			continue
@@ -309,6 +325,9 @@ func (f *follower) receive(ctx context.Context, now time.Time, a answer) {
 			f.logger.Warn("all servers have long been in an older history; dropping the known content",
 				"history", a.History.String(), "known", known.String())
 		}
+		if m.deaf {
+			f.messages.Renew() // An apiserver answers, so the user has the right that NATS misses.
+		}
 	}
 	switch {
 	case a.fault != nil:
@@ -335,8 +354,8 @@ func (f *follower) receive(ctx context.Context, now time.Time, a answer) {
 		m.lags(now, a.History, a.Revision)
 	case a.outcome == watchv1.Outcome_OUTCOME_FORBIDDEN, a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND:
 		f.logger.Warn("the bus refuses the view; following it over HTTP", "outcome", a.outcome, "reason", a.reason)
-		m.refused(now)
 		m.unserved = a.outcome == watchv1.Outcome_OUTCOME_NOT_FOUND
+		m.refused(now)
 	default:
 		f.count.discarded("faulty answer")
 		m.failed(now)

@@ -4,12 +4,15 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/garboard/garboard/libs/metric"
 )
 
 // metrics are the metrics of all followers of a source.
 type metrics struct {
 	asks, gaps, wholeViews, overflows, fallbacks *prometheus.CounterVec
 	discards                                     *prometheus.CounterVec
+	overHTTP                                     *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -32,6 +35,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		overflows:  counter("garboard_follow_buffer_overflows_total", "Times the buffer of early messages was full and was dropped."),
 		fallbacks:  counter("garboard_follow_fallbacks_total", "Times HTTP list and watch took over from the bus."),
 		discards:   counter("garboard_follow_discarded_total", "Messages and answers that were discarded as faulty.", "why"),
+		overHTTP: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "garboard_follow_over_http", Help: "Views that HTTP list and watch carry in place of the bus, and why.",
+		}, []string{"resource", "why"})),
 	}
 }
 
@@ -48,6 +54,14 @@ func (m *resourceMetrics) gap()       { m.all.gaps.WithLabelValues(m.resource).I
 func (m *resourceMetrics) wholeView() { m.all.wholeViews.WithLabelValues(m.resource).Inc() }
 func (m *resourceMetrics) overflow()  { m.all.overflows.WithLabelValues(m.resource).Inc() }
 func (m *resourceMetrics) fellBack()  { m.all.fallbacks.WithLabelValues(m.resource).Inc() }
+
+// overHTTP counts views that HTTP carries, unless why is empty.
+func (m *resourceMetrics) overHTTP(why string, views float64) {
+	if why != "" {
+		m.all.overHTTP.WithLabelValues(m.resource, why).Add(views)
+	}
+}
+
 func (m *resourceMetrics) discarded(why string) {
 	m.all.discards.WithLabelValues(m.resource, why).Inc()
 }

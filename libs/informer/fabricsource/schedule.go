@@ -32,8 +32,10 @@ const (
 	// unansweredLimit is the time without any answer after which HTTP takes over.
 	unansweredLimit = 30 * time.Second
 	// forbiddenRepeat is the minimum time until a refused ask is repeated; jitter adds up to as
-	// much again.
+	// much again. unservedRepeat is that of a view that no message can announce, since NATS refuses
+	// its subscription.
 	forbiddenRepeat = 30 * time.Second
+	unservedRepeat  = 5 * time.Second
 	// returnAfter is how long the bus must work before the follower leaves HTTP.
 	returnAfter = 10 * time.Second
 	// repairAfter is the minimum time until a view with an unreadable object is read again.
@@ -46,6 +48,15 @@ const (
 	// maxRefusals is how many asks in a row may request a revision that the responders have not
 	// reached. The revision may belong to another etcd, or to a future that was lost.
 	maxRefusals = 10
+)
+
+// Reasons why HTTP has taken over, as logs, metrics and reports name them.
+const (
+	whyUnreachable = "NATS is unreachable"
+	whyUnanswered  = "no apiserver answers on NATS"
+	whyDenied      = "NATS refuses the subscription"
+	whyForbidden   = "the user may not read it"
+	whyUnserved    = "the resource is not served"
 )
 
 // schedule is when a machine asks, and whether HTTP has taken over.
@@ -74,10 +85,12 @@ type schedule struct {
 
 	// unansweredSince is the time of the first ask that has no answer yet.
 	unansweredSince time.Time
-	// fallback means that HTTP has taken over, after limit without an answer. healthySince is since
-	// when the bus works again; after calm the bus takes over.
+	// fallback means that HTTP has taken over, after limit without an answer, or at once for another
+	// reason; why says which. healthySince is since when the bus works again; after calm the bus
+	// takes over.
 	limit, calm  time.Duration
 	fallback     bool
+	why          string
 	healthySince time.Time
 	// deaf means that NATS refuses the subscription; HTTP takes over until it no longer does.
 	deaf bool
@@ -279,14 +292,17 @@ func (m *machine) next() time.Time {
 }
 
 // away records that there is no bus to begin with: HTTP takes over at once.
-func (m *machine) away() { m.fallback, m.healthySince = true, time.Time{} }
+func (m *machine) away() { m.leave(whyUnreachable) }
+
+// leave makes HTTP take over.
+func (m *machine) leave(why string) { m.fallback, m.why, m.healthySince = true, why, time.Time{} }
 
 // hears records whether the view can be subscribed to; every connection tries again. Answers are
 // accepted either way.
 func (m *machine) hears(yes bool) {
 	m.deaf = !yes
-	if m.deaf {
-		m.fallback, m.healthySince = true, time.Time{}
+	if m.deaf && m.why != whyForbidden && m.why != whyUnserved {
+		m.leave(whyDenied)
 	}
 }
 
@@ -297,12 +313,12 @@ func (m *machine) judge(now time.Time) {
 	}
 	if !m.fallback {
 		if !m.unansweredSince.IsZero() && now.Sub(m.unansweredSince) >= m.limit {
-			m.fallback, m.healthySince = true, time.Time{}
+			m.leave(whyUnanswered)
 		}
 		return
 	}
 	if !m.healthySince.IsZero() && now.Sub(m.healthySince) >= m.calm {
-		m.fallback, m.healthySince = false, time.Time{}
+		m.fallback, m.why, m.healthySince = false, "", time.Time{}
 	}
 }
 
@@ -365,8 +381,21 @@ func (m *machine) lags(now time.Time, h fabric.History, revision int64) {
 func (m *machine) refused(now time.Time) {
 	m.failed(now)
 	m.unansweredSince = time.Time{}
-	m.fallback = true
-	m.notBefore = now.Add(forbiddenRepeat + m.random(forbiddenRepeat))
+	repeat := forbiddenRepeat
+	if m.leave(whyForbidden); m.unserved {
+		if m.why = whyUnserved; m.deaf {
+			repeat = unservedRepeat
+		}
+	}
+	m.notBefore = now.Add(repeat + m.random(repeat))
+}
+
+// readable records that HTTP shows the view. If an ask was refused before, it need not be any more.
+func (m *machine) readable(now time.Time) {
+	if !m.asking && (m.why == whyForbidden || m.why == whyUnserved) {
+		m.fresh, m.notBefore = true, time.Time{}
+		m.plan(now, m.jitter())
+	}
 }
 
 // answered ends an ask that had a complete answer; moved reports whether the machine moved on.
@@ -375,6 +404,12 @@ func (m *machine) answered(now time.Time, moved bool) {
 	m.unansweredSince, m.refusals = time.Time{}, 0
 	if m.fallback && m.healthySince.IsZero() {
 		m.healthySince = now
+		if m.why != whyUnreachable && m.why != whyUnanswered {
+			m.healthySince = now.Add(-m.calm) // The bus only refused the view and was never at fault.
+		}
+	}
+	if m.deaf {
+		m.why = whyDenied
 	}
 	if !m.lacks() {
 		m.failures, m.notBefore = 0, time.Time{}

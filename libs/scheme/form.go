@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
@@ -9,13 +10,43 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// form is how Kubernetes stores a kind that it does not store as what it serves.
+// form is how Kubernetes stores a kind that it does not store as protobuf of what it serves.
 type form struct {
 	version schema.GroupVersion
 	encode  func(obj runtime.Object) ([]byte, error)
-	decode  func(data []byte) (runtime.Object, error)
+	decode  func(data []byte) (runtime.Object, error) // of what is not of the served version; nil if there is nothing else
+}
+
+// text is the form of a kind that Kubernetes stores as JSON of what it serves.
+func text(version schema.GroupVersion) *form {
+	return &form{version: version, encode: func(obj runtime.Object) ([]byte, error) {
+		data, err := json.Marshal(obj)
+		return append(data, '\n'), err
+	}}
+}
+
+// older is the form of a kind that Kubernetes stores as an older version of itself, so that its previous release
+// can read it too. Both versions must have the same fields. Fields that only the older one has are ignored.
+func older(kind schema.GroupVersionKind, version string, newObject func() Object) *form {
+	gvk := kind.GroupKind().WithVersion(version)
+	versions := runtime.NewScheme()
+	versions.AddKnownTypeWithName(gvk, newObject())
+	codecs, encoder := serializer.NewCodecFactory(versions), protobuf.NewSerializer(versions, versions)
+	return &form{
+		version: gvk.GroupVersion(),
+		encode: func(obj runtime.Object) ([]byte, error) {
+			copied := obj.DeepCopyObject() // It may be shared.
+			copied.GetObjectKind().SetGroupVersionKind(gvk)
+			return runtime.Encode(encoder, copied)
+		},
+		decode: func(data []byte) (runtime.Object, error) {
+			obj, _, err := codecs.UniversalDeserializer().Decode(data, nil, nil)
+			return obj, err
+		},
+	}
 }
 
 // definitions is the form of CustomResourceDefinitions: JSON of v1beta1, which names a schema that all

@@ -73,6 +73,8 @@ type Kind struct {
 
 	newObject func() Object
 	newList   func() runtime.Object
+	// older is the version as which Kubernetes stores the kind, if not that of Storage.
+	older string
 	// etcd is the form in which Kubernetes stores the kind; nil for that of most kinds.
 	etcd *form
 }

@@ -5,6 +5,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	nodev1 "k8s.io/api/node/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -21,6 +22,14 @@ func clusterRows() []Kind {
 			newObject: func() Object { return &apiextensionsv1.CustomResourceDefinition{} },
 			newList:   func() runtime.Object { return &apiextensionsv1.CustomResourceDefinitionList{} },
 			etcd:      definitions(),
+		},
+		{
+			GroupVersionKind: storagemigrationv1.SchemeGroupVersion.WithKind("StorageVersionMigration"),
+			Resource:         "storageversionmigrations", Singular: "storageversionmigration",
+			Subresources: []Subresource{status()}, StoragePrefix: "storageversionmigrations",
+			older:     "v1beta1",
+			newObject: func() Object { return &storagemigrationv1.StorageVersionMigration{} },
+			newList:   func() runtime.Object { return &storagemigrationv1.StorageVersionMigrationList{} },
 		},
 		{
 			GroupVersionKind: nodev1.SchemeGroupVersion.WithKind("RuntimeClass"),
@@ -89,6 +98,7 @@ func clusterRows() []Kind {
 			GroupVersionKind: certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"),
 			Resource:         "clustertrustbundles", Singular: "clustertrustbundle",
 			StoragePrefix: "clustertrustbundles",
+			older:         "v1beta1",
 			newObject:     func() Object { return &certificatesv1.ClusterTrustBundle{} },
 			newList:       func() runtime.Object { return &certificatesv1.ClusterTrustBundleList{} },
 		},
@@ -96,6 +106,7 @@ func clusterRows() []Kind {
 			GroupVersionKind: certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"),
 			Resource:         "podcertificaterequests", Singular: "podcertificaterequest",
 			Namespaced: true, Subresources: []Subresource{status()}, StoragePrefix: "podcertificaterequests",
+			older:     "v1beta1",
 			newObject: func() Object { return &certificatesv1.PodCertificateRequest{} },
 			newList:   func() runtime.Object { return &certificatesv1.PodCertificateRequestList{} },
 		},
@@ -103,6 +114,7 @@ func clusterRows() []Kind {
 			GroupVersionKind: apiregistrationv1.SchemeGroupVersion.WithKind("APIService"),
 			Resource:         "apiservices", Singular: "apiservice", Categories: []string{"api-extensions"},
 			Subresources: []Subresource{status()}, StoragePrefix: "apiregistration.k8s.io/apiservices",
+			etcd:      text(apiregistrationv1.SchemeGroupVersion),
 			newObject: func() Object { return &apiregistrationv1.APIService{} },
 			newList:   func() runtime.Object { return &apiregistrationv1.APIServiceList{} },
 		},

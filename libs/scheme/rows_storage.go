@@ -63,6 +63,7 @@ func storageRows() []Kind {
 			GroupVersionKind: resourcev1.SchemeGroupVersion.WithKind("DeviceTaintRule"),
 			Resource:         "devicetaintrules", Singular: "devicetaintrule",
 			Subresources: []Subresource{status()}, StoragePrefix: "devicetaintrules",
+			older:     "v1beta2",
 			newObject: func() Object { return &resourcev1.DeviceTaintRule{} },
 			newList:   func() runtime.Object { return &resourcev1.DeviceTaintRuleList{} },
 		},

@@ -14,7 +14,7 @@ import (
 
 // EncodeStorage returns the bytes of obj in etcd and in watch messages, exactly as kube-apiserver
 // writes them: Kubernetes' protobuf envelope ("k8s\x00", then the kind, then the object), or JSON for
-// a custom kind. The storage kind replaces the object's own group, version and kind.
+// a custom kind and a few others. The storage kind replaces the object's own group, version and kind.
 func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 	old := obj.GetObjectKind().GroupVersionKind()
 	if old != kind.Storage {
@@ -53,7 +53,7 @@ func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
 		decoder, into = unstructured.UnstructuredJSONScheme, &unstructured.Unstructured{}
 	}
 	obj, gvk, err := decoder.Decode(data, nil, into)
-	if kind.etcd != nil && (err != nil || *gvk != kind.Storage) {
+	if kind.etcd != nil && kind.etcd.decode != nil && (err != nil || *gvk != kind.Storage) {
 		gvk = &kind.Storage
 		obj, err = kind.etcd.decode(data)
 	}
@@ -80,15 +80,8 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object) 
 	obj.SetResourceVersion("")
 	defer obj.SetResourceVersion(version)
 	encodable, ok := obj.(message)
-	if !ok {
-		was := obj.DeepCopyObject()
-		if err := fill(obj); err != nil {
-			return nil, err
-		}
-		if equality.Semantic.DeepEqual(was, obj) {
-			return data, nil
-		}
-		return t.EncodeStorage(kind, obj)
+	if kind.Custom || !ok {
+		return t.completeText(kind, data, obj, fill)
 	}
 	was := Plain(data, obj)
 	if was == nil {
@@ -119,6 +112,26 @@ func (t *Table) Complete(kind *Kind, data []byte, obj Object, fill func(Object) 
 	return t.EncodeStorage(kind, obj)
 }
 
+// completeText is Complete for what has no protobuf message. An object of a custom kind is encoded again,
+// which costs less than to compare it with a copy; its type has no unknown fields that this would lose.
+func (t *Table) completeText(kind *Kind, data []byte, obj Object, fill func(Object) error) ([]byte, error) {
+	var was runtime.Object
+	if !kind.Custom {
+		was = obj.DeepCopyObject()
+	}
+	if err := fill(obj); err != nil {
+		return nil, err
+	}
+	if was != nil && equality.Semantic.DeepEqual(was, obj) {
+		return data, nil
+	}
+	completed, err := t.EncodeStorage(kind, obj)
+	if err == nil && bytes.Equal(completed, data) {
+		return data, nil // The caller has these bytes already.
+	}
+	return completed, err
+}
+
 // storedAs reports whether etcd may hold objects of a custom kind as another version.
 func (k *Kind) storedAs(gvk schema.GroupVersionKind) bool {
 	return k.Custom && gvk.GroupKind() == k.Storage.GroupKind() && slices.Contains(k.StoredVersions, gvk.Version)
@@ -141,10 +154,13 @@ const (
 )
 
 // Plain returns the protobuf message within data, from which obj was decoded, if encoding obj
-// without its resourceVersion would give as many bytes. Otherwise it returns nil, as for objects
-// that are stored as JSON or hold fields unknown to this program. No other goroutine may use obj
-// meanwhile.
+// without its resourceVersion would give as many bytes. For an object of a custom kind it returns data,
+// without the final newline. Otherwise it returns nil, as for other objects that are stored as JSON or
+// hold fields unknown to this program. No other goroutine may use obj meanwhile.
 func Plain(data []byte, obj Object) []byte {
+	if _, loose := obj.(*unstructured.Unstructured); loose {
+		return bytes.TrimSuffix(data, []byte{'\n'})
+	}
 	sized, ok := obj.(interface{ Size() int })
 	if !ok || !bytes.HasPrefix(data, []byte(envelope)) {
 		return nil

@@ -29,6 +29,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,7 +98,7 @@ func New() *Table {
 		batchv1.AddToScheme, certificatesv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme,
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, flowcontrolv1.AddToScheme, networkingv1.AddToScheme,
 		nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, resourcev1.AddToScheme,
-		schedulingv1.AddToScheme, storagev1.AddToScheme,
+		schedulingv1.AddToScheme, storagev1.AddToScheme, storagemigrationv1.AddToScheme,
 		metav1.AddMetaToScheme,
 	} {
 		if err := add(s); err != nil {
@@ -116,6 +117,9 @@ func New() *Table {
 		row.NotActedOn = ignored[row.Kind+"."+row.Group]
 		if row.Storage.Empty() {
 			row.Storage = row.GroupVersionKind
+		}
+		if row.older != "" {
+			row.etcd = older(row.Storage, row.older, row.newObject)
 		}
 		if err := row.completeSubresources(s); err != nil {
 			panic(fmt.Sprintf("scheme: %v", err))

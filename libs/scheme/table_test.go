@@ -84,6 +84,7 @@ func TestKeys(t *testing.T) {
 		"certificates.k8s.io/v1 ClusterTrustBundle":                        "clustertrustbundles/name",
 		"certificates.k8s.io/v1 PodCertificateRequest":                     "podcertificaterequests/ns/name",
 		"apiextensions.k8s.io/v1 CustomResourceDefinition":                 "apiextensions.k8s.io/customresourcedefinitions/name",
+		"storagemigration.k8s.io/v1 StorageVersionMigration":               "storageversionmigrations/name",
 		"apiregistration.k8s.io/v1 APIService":                             "apiregistration.k8s.io/apiservices/name",
 	}
 	got := map[string]string{}

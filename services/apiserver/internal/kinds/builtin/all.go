@@ -19,6 +19,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	storagemigrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -46,6 +47,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/resource"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/scheduling"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/storage"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/storagemigration"
 )
 
 // Config is what the definitions know of the cluster.
@@ -126,6 +128,7 @@ func All(config Config) map[schema.GroupVersionKind]*kinds.Definition {
 		flowcontrolv1.SchemeGroupVersion.WithKind("PriorityLevelConfiguration"):                 flowcontrol.PriorityLevel(),
 		certificatesv1.SchemeGroupVersion.WithKind("ClusterTrustBundle"):                        certificates.ClusterTrustBundle(),
 		certificatesv1.SchemeGroupVersion.WithKind("PodCertificateRequest"):                     certificates.PodCertificateRequest(),
+		storagemigrationv1.SchemeGroupVersion.WithKind("StorageVersionMigration"):               storagemigration.StorageVersionMigration(),
 		apiregistrationv1.SchemeGroupVersion.WithKind("APIService"):                             apiregistration.APIService(),
 		// Not stored.
 		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): {Columns: core.ComponentStatusColumns()},

@@ -56,11 +56,6 @@ func (c *Catalog) Of(kind *scheme.Kind) *Definition { return (*c.known.Load())[k
 // Find returns the definition of a group, version and kind; nil if it is not served.
 func (c *Catalog) Find(gvk schema.GroupVersionKind) *Definition { return c.Of(c.table.Kind(gvk)) }
 
-// FindResource returns the definition of a group, version and resource; nil if it is not served.
-func (c *Catalog) FindResource(gvr schema.GroupVersionResource) *Definition {
-	return c.Of(c.table.Resource(gvr))
-}
-
 // Columns returns the columns of a kind, which may be one that only subresources have; nil if it has
 // none of its own.
 func (c *Catalog) Columns(gvk schema.GroupVersionKind) *columns.Layout {
@@ -121,12 +116,6 @@ func (c *Catalog) Remove(gvk schema.GroupVersionKind) bool {
 	maps.DeleteFunc(known, func(kind *scheme.Kind, _ *Definition) bool { return !c.table.Serves(kind) })
 	c.known.Store(&known)
 	return true
-}
-
-// ReturnsDeleted reports whether DELETE of a kind returns the object instead of a Status.
-func (c *Catalog) ReturnsDeleted(kind *scheme.Kind) bool {
-	definition := c.Of(kind)
-	return definition != nil && definition.ReturnDeleted
 }
 
 // Defaults returns the function that completes a stored kind's objects when they are read from etcd:

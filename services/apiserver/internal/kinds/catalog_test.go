@@ -26,8 +26,7 @@ func TestCatalog(t *testing.T) {
 	}
 	table := catalog.Table()
 	for _, kind := range table.Kinds() {
-		if found := catalog.Of(kind); found == nil || found.Kind != kind || catalog.Find(kind.GroupVersionKind) != found ||
-			catalog.FindResource(kind.GroupVersionResource()) != found {
+		if found := catalog.Of(kind); found == nil || found.Kind != kind || catalog.Find(kind.GroupVersionKind) != found {
 			t.Errorf("%s has the definition %v", kind.GroupVersionKind, found)
 		}
 	}
@@ -48,7 +47,7 @@ func TestCatalog(t *testing.T) {
 	if catalog.Remove(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}) {
 		t.Error("a built-in kind was removed")
 	}
-	if catalog.Of(added.Kind) != nil || catalog.Find(added.GroupVersionKind) != nil || catalog.FindResource(added.GroupVersionResource()) != nil {
+	if catalog.Of(added.Kind) != nil || catalog.Find(added.GroupVersionKind) != nil {
 		t.Error("a removed kind still has a definition")
 	}
 }
@@ -94,10 +93,7 @@ func TestColumnsOfAnswers(t *testing.T) {
 		t.Error("the columns of pods are not those of their definition")
 	}
 	added := gadget()
-	if catalog.Columns(added.GroupVersionKind) != nil || catalog.ReturnsDeleted(added.Kind) {
-		t.Error("a kind that is not served has columns, or is returned by DELETE")
-	}
-	if !catalog.ReturnsDeleted(catalog.Find(pod).Kind) || catalog.ReturnsDeleted(catalog.Find(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}).Kind) {
-		t.Error("DELETE returns a ConfigMap, or no pod")
+	if catalog.Columns(added.GroupVersionKind) != nil {
+		t.Error("a kind that is not served has columns")
 	}
 }

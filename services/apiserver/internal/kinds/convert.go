@@ -6,9 +6,17 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// Default sets the fields of obj that a client may omit, if its kind has a definition.
-func (c *Catalog) Default(obj scheme.Object) {
-	if definition := c.Of(c.table.KindOf(obj)); definition != nil && definition.Default != nil {
+// Complete completes an object that rules of users have changed, if its kind has a definition: it removes
+// fields that the kind does not have, and sets those that a client may omit.
+func (c *Catalog) Complete(obj scheme.Object) {
+	definition := c.Of(c.table.KindOf(obj))
+	if definition == nil {
+		return
+	}
+	if definition.Prune != nil {
+		_, _ = definition.Prune(obj, false) // Validation reports what cannot be read.
+	}
+	if definition.Default != nil {
 		definition.Default(obj)
 	}
 }

@@ -1,12 +1,14 @@
 package kinds_test
 
 import (
+	"slices"
 	"testing"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
@@ -44,7 +46,21 @@ func TestConvertAndDefault(t *testing.T) {
 		t.Error("an autoscaler became a pod")
 	}
 	pod := &corev1.Pod{}
-	if catalog.Default(pod); pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+	if catalog.Complete(pod); pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		t.Errorf("got %+v", pod.Spec)
+	}
+	// A custom kind knows its fields by its schema: what it does not have goes before what is missing comes.
+	var order []string
+	added := gadget()
+	added.Prune = func(scheme.Object, bool) ([]string, error) { order = append(order, "prune"); return nil, nil }
+	added.Default = func(scheme.Object) { order = append(order, "default") }
+	if err := catalog.Install(added); err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(added.GroupVersionKind)
+	catalog.Complete(u)
+	if !slices.Equal(order, []string{"prune", "default"}) {
+		t.Errorf("a custom object was completed by %q", order)
 	}
 }

@@ -38,6 +38,7 @@ type Config struct {
 	Admission                         []admission.Plugin
 	EnableAdmission, DisableAdmission []string
 	AdmissionConfigurations           map[string][]byte
+	Identity                          string // names the apiserver in metrics
 }
 
 // Registry provides the resource of every served kind.
@@ -64,12 +65,12 @@ func New(config Config) (*Registry, error) {
 	}
 	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	admit, err := plugins.New(plugins.Config{
-		Table: table, Lookup: lookup{r}, Kinds: config.Catalog, Authorizer: config.Authorizer, Extra: config.Admission,
+		Table: table, Lookup: lookup{r}, Authorizer: config.Authorizer, Extra: config.Admission,
 		Definitions: struct {
 			*kinds.Catalog
 			*managedfields.Owners
 		}{config.Catalog, r.owners}, Logger: config.Logger, Registerer: config.Registerer,
-		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations,
+		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations, Identity: config.Identity,
 	})
 	if err != nil {
 		return nil, err

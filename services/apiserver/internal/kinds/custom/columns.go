@@ -1,34 +1,31 @@
 package custom
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"reflect"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
-// columnsOf returns the layout of a version's printer columns; name and age if it has none.
-func columnsOf(printed []apiextensionsv1.CustomResourceColumnDefinition) (*columns.Layout, error) {
+// columnsOf returns the layout of a version's printer columns; name and age if it has none. As in Kubernetes,
+// columns end before the first one whose path cannot be read, which nothing refuses.
+func columnsOf(printed []apiextensionsv1.CustomResourceColumnDefinition) *columns.Layout {
 	if len(printed) == 0 {
 		printed = []apiextensionsv1.CustomResourceColumnDefinition{{
 			Name: "Age", Type: "date", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"], JSONPath: ".metadata.creationTimestamp",
 		}}
 	}
 	layout := &columns.Layout{Columns: []metav1.TableColumnDefinition{columns.Name()}}
-	var paths []*jsonpath.JSONPath
+	var paths []*path
 	for _, column := range printed {
-		path := jsonpath.New(column.Name).AllowMissingKeys(true)
-		if err := path.Parse("{" + column.JSONPath + "}"); err != nil {
-			return nil, fmt.Errorf("unrecognized column definition %q", column.JSONPath)
+		path, err := newPath(column.JSONPath)
+		if err != nil {
+			break
 		}
 		description := column.Description
 		if description == "" {
@@ -46,22 +43,20 @@ func columnsOf(printed []apiextensionsv1.CustomResourceColumnDefinition) (*colum
 		}
 		return cells
 	}
-	return layout, nil
+	return layout
 }
 
 // cell returns the value at a path as a column of a type shows it; nil if there is none of that type.
-func cell(path *jsonpath.JSONPath, kind string, of map[string]any, now time.Time) any {
-	results, err := path.FindResults(of)
-	if err != nil || len(results) == 0 || len(results[0]) == 0 {
+func cell(path *path, kind string, of map[string]any, now time.Time) any {
+	value, ok := path.find(of)
+	switch {
+	case !ok:
 		return nil
-	}
-	value := results[0][0].Interface()
-	if kind == "string" {
-		var text bytes.Buffer
-		if err := path.PrintResults(&text, []reflect.Value{reflect.ValueOf(value)}); err != nil {
-			return nil
+	case kind == "string":
+		if text, ok := printed(value); ok {
+			return text
 		}
-		return text.String()
+		return nil
 	}
 	switch typed := value.(type) {
 	case bool:

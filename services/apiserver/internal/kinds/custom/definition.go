@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 )
 
 type (
@@ -21,7 +22,14 @@ type (
 
 // Definitions returns the definitions of the versions that a CustomResourceDefinition serves, and of the one
 // that etcd holds. They have the names that the definition's status has accepted.
-func Definitions(of *crd, converters *Converters) ([]*kinds.Definition, error) {
+//
+// What a definition has is its author's choice: it is an error if the libraries that read it panic.
+func Definitions(of *crd, converters *conversion.Converters) (made []*kinds.Definition, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			made, err = nil, fmt.Errorf("reading %s: panic: %v", of.Name, problem)
+		}
+	}()
 	stored, err := customkinds.StorageVersion(of)
 	if err != nil {
 		return nil, err
@@ -33,11 +41,10 @@ func Definitions(of *crd, converters *Converters) ([]*kinds.Definition, error) {
 			return nil, fmt.Errorf("reading version %s of %s: %w", one.Name, of.Name, err)
 		}
 	}
-	ways, err := converters.conversionsOf(of, all)
-	if err != nil {
+	ways := &conversions{versions: all}
+	if ways.by, err = converters.Of(of); err != nil {
 		return nil, err
 	}
-	var made []*kinds.Definition
 	for i := range of.Spec.Versions {
 		one := &of.Spec.Versions[i]
 		if !one.Served && !one.Storage {
@@ -67,10 +74,6 @@ func rulesOfVersion(of *crd, one *version) (*rules, error) {
 // define returns the definition of one version.
 func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Definition, error) {
 	r := ways.versions[one.Name]
-	layout, err := columnsOf(one.AdditionalPrinterColumns)
-	if err != nil {
-		return nil, err
-	}
 	labels, values, err := selectable(one.SelectableFields)
 	if err != nil {
 		return nil, err
@@ -78,7 +81,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 	kind := customkinds.Kind(of, one, stored)
 	k := &definer{rules: r, namespaced: kind.Namespaced}
 	definition := &kinds.Definition{
-		Kind: kind, Level: kinds.Full, Columns: layout, FieldLabels: labels, Fields: values, ConditionalUpdate: true,
+		Kind: kind, Level: kinds.Full, Columns: columnsOf(one.AdditionalPrinterColumns), FieldLabels: labels, Fields: values, ConditionalUpdate: true,
 		Default:  func(obj scheme.Object) { r.Default(content(obj)) },
 		Validate: func(obj scheme.Object) field.ErrorList { return k.validate(content(obj)) },
 		Update: kinds.Change{
@@ -96,7 +99,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 	if storage := kind.Storage.GroupVersion(); kind.Stored() {
 		definition.Restore = func(obj scheme.Object) error { return ways.restore(content(obj), storage) }
 	} else {
-		definition.ToStored, definition.FromStored = ways.to(storage), ways.to(kind.GroupVersion())
+		definition.ToStored, definition.FromStored = ways.pruned(storage), ways.pruned(kind.GroupVersion())
 	}
 	if parts := one.Subresources; parts != nil {
 		k.status, k.scale = parts.Status != nil, parts.Scale

@@ -68,7 +68,6 @@ func TestDeprecationWithoutSuccessor(t *testing.T) {
 func TestUnusable(t *testing.T) {
 	for name, c := range map[string]struct{ versions, want string }{
 		"no stored version":  {"- {name: v1, served: true, storage: false, " + anything + "}", "reading gadgets.example.org: no version is stored"},
-		"a bad column":       {"- {name: v1, served: true, storage: true, additionalPrinterColumns: [{name: A, type: string, jsonPath: '.a['}], " + anything + "}", "unrecognized column"},
 		"a bad field":        {"- {name: v1, served: true, storage: true, selectableFields: [{jsonPath: '.a['}], " + anything + "}", "reading the path of a selectable field"},
 		"no structural form": {"- {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: array, items: {$ref: x}}}}", "reading the schema"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 )
 
 // TestMain tolerates Kubernetes' logger, which flushes for as long as the process runs.
@@ -50,7 +51,7 @@ func definitionOf(t testing.TB, spec string) *crd {
 // kindsOf returns the definitions of the kinds that a CustomResourceDefinition defines, by version.
 func kindsOf(t testing.TB, of *crd) (map[string]*kinds.Definition, error) {
 	t.Helper()
-	converters, err := NewConverters(nowhere{})
+	converters, err := conversion.New(conversion.Config{Resolver: nowhere{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 )
 
 // described returns what clients read of a version with a schema, which is YAML.
@@ -33,7 +34,7 @@ func described(t *testing.T, schema string, preserve bool) *kinds.OpenAPI {
 			t.Fatal(err)
 		}
 	}
-	converters, err := custom.NewConverters(nil) // No version is converted.
+	converters, err := conversion.New(conversion.Config{}) // No version is converted.
 	if err != nil {
 		t.Fatal(err)
 	}

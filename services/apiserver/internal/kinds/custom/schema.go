@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
@@ -69,13 +70,18 @@ func rulesOf(of *apiextensions.CustomResourceValidation, keeps bool) (*rules, er
 // an object within it, is of a wrong type; if lenient, such metadata is removed instead, as for what etcd
 // holds.
 func (r *rules) Prune(u *unstructured.Unstructured, lenient, report bool) (unknown []string, err error) {
-	apiVersion, kind := u.GetAPIVersion(), u.GetKind()
-	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
-		DropMalformedFields: lenient, ReturnUnknownFieldPaths: report,
-	})
-	if err != nil {
-		return nil, err
+	apiVersion, kind, plain := u.GetAPIVersion(), u.GetKind(), plainMetadata(u.Object)
+	var meta *metav1.ObjectMeta
+	found := false
+	if !plain {
+		meta, found, unknown, err = objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+			DropMalformedFields: lenient, ReturnUnknownFieldPaths: report,
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
+	metadata := u.Object["metadata"]
 	if !r.keeps {
 		unknown = append(unknown, pruning.PruneWithOptions(u.Object, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: report})...)
 		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, r.structural)
@@ -86,12 +92,15 @@ func (r *rules) Prune(u *unstructured.Unstructured, lenient, report bool) (unkno
 	if failed != nil {
 		return nil, failed
 	}
-	if lenient && meta.Generation == 0 {
-		meta.Generation = 1 // Objects of very old versions of Kubernetes have none.
-	}
 	u.SetAPIVersion(apiVersion)
 	u.SetKind(kind)
-	if found {
+	switch {
+	case plain:
+		u.Object["metadata"] = metadata
+	case found:
+		if lenient && meta.Generation == 0 {
+			meta.Generation = 1 // Objects of very old versions of Kubernetes have none.
+		}
 		if err := objectmeta.SetObjectMeta(u.Object, meta); err != nil {
 			return nil, err
 		}

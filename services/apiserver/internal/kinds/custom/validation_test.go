@@ -14,9 +14,12 @@ const ruled = `schema: {openAPIV3Schema: {type: object, required: [spec], proper
     map: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string}}}},
     fixed: {type: string, x-kubernetes-validations: [{rule: self == oldSelf, message: is fixed}]},
     within: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true},
+    odd: {type: integer, x-kubernetes-validations: [{rule: self != 7}]},
     free: {type: object, x-kubernetes-preserve-unknown-fields: true}},
     x-kubernetes-validations: [{rule: "!has(self.count) || self.count < 100", fieldPath: .count, reason: FieldValueForbidden}]},
-  status: {type: object, properties: {seen: {type: integer, maximum: 10}}}}}}`
+  status: {type: object, properties: {
+    seen: {type: integer, maximum: 10, x-kubernetes-validations: [{rule: self != 5}]},
+    set: {type: array, x-kubernetes-list-type: set, items: {type: string}}}}}}}`
 
 const parts = `subresources: {status: {}, scale: {specReplicasPath: .spec.free.count, statusReplicasPath: .status.count, labelSelectorPath: .status.s}}, ` +
 	`schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}`
@@ -62,9 +65,17 @@ func TestUpdateValidation(t *testing.T) {
 		{"spec: {set: [a, a]}", "spec: {set: [a, a, a]}", ""},
 		{"spec: {set: [a]}", "spec: {set: [a, a]}", `spec.set[1]: Duplicate value: "a"`},
 		{"spec: {count: 100}", "spec: {count: 100, size: small}", "spec.count: Forbidden: failed rule: ..."},
+		{"spec: {odd: 7}", "spec: {odd: 7, count: 1}", ""},
+		{"spec: {odd: 6}", "spec: {odd: 7}", "spec.odd: Invalid value: 7: failed rule: self != 7"},
+		{"spec: {}", "spec: {within: {apiVersion: v1, kind: A, metadata: {labels: {a b: c}}}}", `spec.within.metadata.labels: Invalid value: "a b": ...`},
 		{"spec: {}", "metadata: {name: h, namespace: default}\nspec: {}", `metadata.name: Invalid value: "h": field is immutable`},
 	} {
 		compare(t, c.old+" -> "+c.fields, texts(kind.Update.Validate(gadget(t, c.fields), gadget(t, c.old))), c.want)
+	}
+	scaled := kindOfVersion(t, parts).Update
+	compare(t, "replicas", texts(scaled.Validate(gadget(t, "spec: {free: {count: -1}}"), gadget(t, ""))), ".spec.free.count: Invalid value: -1: should be a non-negative integer")
+	if !kind.ConditionalUpdate {
+		t.Error("a PUT without a resourceVersion is accepted")
 	}
 }
 
@@ -75,6 +86,8 @@ func TestStatusValidation(t *testing.T) {
 		{"spec: {size: huge}", "spec: {size: huge}\nstatus: {seen: 1}", ""},
 		{"spec: {}", "spec: {}\nstatus: {seen: 11}", "status.seen: Invalid value: 11: seen in body should be less than or equal to 10"},
 		{"spec: {}\nstatus: {seen: 11}", "spec: {}\nstatus: {seen: 11, more: 1}", ""},
+		{"spec: {}", "spec: {}\nstatus: {seen: 5}", "status.seen: Invalid value: 5: failed rule: self != 5"},
+		{"spec: {}", "spec: {}\nstatus: {set: [a, a]}", `status.set[1]: Duplicate value: "a"`},
 		{"spec: {}", "spec: {}", ""},
 	} {
 		compare(t, c.old+" -> "+c.fields, texts(kind.Subresources["status"].Validate(gadget(t, c.fields), gadget(t, c.old))), c.want)

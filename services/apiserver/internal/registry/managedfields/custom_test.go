@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 )
 
@@ -87,7 +88,7 @@ func (w *eggWorld) serve(text string) {
 	}
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
 	crd.Status.AcceptedNames = crd.Spec.Names
-	converters, err := custom.NewConverters(nil) // No version is converted.
+	converters, err := conversion.New(conversion.Config{}) // No version is converted.
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -81,12 +81,18 @@ func TestPreparation(t *testing.T) {
 // TestTerminating checks that a definition stays until its custom resources are deleted.
 func TestTerminating(t *testing.T) {
 	kind, c := CustomResourceDefinition(), define(t, version)
+	if !kind.ConditionalUpdate || kind.Held(c) {
+		t.Error("a PUT without a resourceVersion is accepted, or a new definition is held")
+	}
 	for range 2 { // The second deletion finds what the first one left.
 		kind.Terminating(c)
 	}
 	if !slices.Equal(c.Finalizers, []string{"customresourcecleanup.apiextensions.k8s.io"}) || len(c.Status.Conditions) != 1 ||
 		c.Status.Conditions[0].Type != apiextensionsv1.Terminating || c.Status.Conditions[0].Reason != "InstanceDeletionPending" {
 		t.Errorf("got %q, %+v", c.Finalizers, c.Status.Conditions)
+	}
+	if !kind.Held(c) {
+		t.Error("a definition with custom resources is not held")
 	}
 }
 

@@ -16,13 +16,31 @@ func validateCustomResourceDefinition(c crd) field.ErrorList {
 	if len(errs) > 0 {
 		return errs
 	}
-	return validation.ValidateCustomResourceDefinition(context.Background(), in)
+	if errs := validateExtent(in, nil); len(errs) > 0 {
+		return errs // Kubernetes' rules would compile all of it.
+	}
+	return survive(func() field.ErrorList { return validation.ValidateCustomResourceDefinition(context.Background(), in) })
+}
+
+// survive returns what a rule of Kubernetes finds. Some panic, as that of selectable fields without a schema.
+func survive(validate func() field.ErrorList) (errs field.ErrorList) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			errs = field.ErrorList{field.Invalid(field.NewPath("spec"), field.OmitValueType{}, fmt.Sprintf("cannot be validated: %v", problem))}
+		}
+	}()
+	return validate()
 }
 
 // validateCustomResourceDefinitionUpdate validates an update of a definition. What was invalid before may
 // stay in many places.
 func validateCustomResourceDefinitionUpdate(c, old crd) field.ErrorList {
-	return validateBoth(c, old, validation.ValidateCustomResourceDefinitionUpdate)
+	return validateBoth(c, old, func(ctx context.Context, c, old *apiextensions.CustomResourceDefinition) field.ErrorList {
+		if errs := validateExtent(c, old); len(errs) > 0 {
+			return errs
+		}
+		return validation.ValidateCustomResourceDefinitionUpdate(ctx, c, old)
+	})
 }
 
 // validateCustomResourceDefinitionStatus validates an update of a definition's status.
@@ -39,7 +57,7 @@ func validateBoth(c, old crd, validate func(ctx context.Context, c, old *apiexte
 	if len(errs) > 0 {
 		return errs
 	}
-	return validate(context.Background(), in, before)
+	return survive(func() field.ErrorList { return validate(context.Background(), in, before) })
 }
 
 // internal returns a definition in the form that Kubernetes' own rules are written for.

@@ -68,8 +68,8 @@ func TestWebhooksAtTheirBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newWebhooks("a.example.com")
 			tc.change(&c.Webhooks[0])
-			errortest.Exactly(t, validateMutatingWebhooks(c), tc.want...)
-			errortest.Exactly(t, validateValidatingWebhooks(asValidating(c)), tc.want...)
+			errortest.Exactly(t, newValidator().mutatingWebhooks(c), tc.want...)
+			errortest.Exactly(t, newValidator().validatingWebhooks(asValidating(c)), tc.want...)
 		})
 	}
 }
@@ -120,10 +120,10 @@ func TestPoliciesAtTheirBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy()
 			tc.change(p)
-			errortest.Exactly(t, validateValidatingPolicy(p), tc.want...)
+			errortest.Exactly(t, newValidator().validatingPolicy(p), tc.want...)
 		})
 	}
 	many := newPolicy()
 	many.Spec.AuditAnnotations = annotations(21, "'x'")
-	errortest.Contain(t, validateValidatingPolicy(many), "spec.auditAnnotations: Invalid value: ", ": must not have more than 20 auditAnnotations")
+	errortest.Contain(t, newValidator().validatingPolicy(many), "spec.auditAnnotations: Invalid value: ", ": must not have more than 20 auditAnnotations")
 }

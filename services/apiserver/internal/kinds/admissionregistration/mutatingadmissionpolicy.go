@@ -14,18 +14,20 @@ import (
 // MutatingPolicy defines the kind MutatingPolicy.
 func MutatingPolicy() *kinds.Definition {
 	type policy = *admissionregistrationv1.MutatingAdmissionPolicy
+	v := newValidator()
 	return kinds.Of[policy]{
 		Columns:  mutatingAdmissionPolicyColumns(),
 		Default:  defaultMutatingPolicy,
 		Create:   func(p policy) { p.Generation = 1 },
-		Validate: validateMutatingPolicy,
+		Validate: unreserved(v.mutatingPolicy),
 		Update: kinds.ChangeOf[policy]{
 			Prepare: func(p, old policy) {
 				if !apiequality.Semantic.DeepEqual(p.Spec, old.Spec) {
 					p.Generation = old.Generation + 1
 				}
 			},
-			Validate: validateMutatingPolicyUpdate,
+			Validate: v.mutatingPolicyUpdate,
+			Warnings: reservedName[policy],
 		},
 		ConditionalUpdate: true,
 		Obeyed:            true,

@@ -55,8 +55,8 @@ func TestMutatingPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newMutatingPolicy()
 			tc.change(p)
-			errortest.Exactly(t, validateMutatingPolicy(p), tc.want...)
-			errortest.Exactly(t, validateMutatingPolicyUpdate(p, newMutatingPolicy()), tc.want...)
+			errortest.Exactly(t, newValidator().mutatingPolicy(p), tc.want...)
+			errortest.Exactly(t, newValidator().mutatingPolicyUpdate(p, newMutatingPolicy()), tc.want...)
 		})
 	}
 }

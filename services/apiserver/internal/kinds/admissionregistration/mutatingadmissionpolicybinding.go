@@ -17,7 +17,7 @@ func MutatingPolicyBinding() *kinds.Definition {
 		Columns:  mutatingAdmissionPolicyBindingColumns(),
 		Default:  defaultMutatingPolicyBinding,
 		Create:   func(b binding) { b.Generation = 1 },
-		Validate: validateMutatingPolicyBinding,
+		Validate: unreserved(validateMutatingPolicyBinding),
 		Update: kinds.ChangeOf[binding]{
 			Prepare: func(b, old binding) {
 				if !apiequality.Semantic.DeepEqual(b.Spec, old.Spec) {
@@ -25,6 +25,7 @@ func MutatingPolicyBinding() *kinds.Definition {
 				}
 			},
 			Validate: validateMutatingPolicyBindingUpdate,
+			Warnings: reservedName[binding],
 		},
 		ConditionalUpdate: true,
 		Obeyed:            true,

@@ -13,18 +13,21 @@ import (
 // MutatingWebhooks defines the kind MutatingWebhooks.
 func MutatingWebhooks() *kinds.Definition {
 	type webhooks = *admissionregistrationv1.MutatingWebhookConfiguration
+	v := newValidator()
 	return kinds.Of[webhooks]{
 		Columns:  mutatingWebhookConfigurationColumns(),
 		Default:  defaultMutatingWebhooks,
 		Create:   func(c webhooks) { c.Generation = 1 },
-		Validate: validateMutatingWebhooks,
+		Validate: unreserved(v.mutatingWebhooks),
+		Warnings: unheardMutating,
 		Update: kinds.ChangeOf[webhooks]{
 			Prepare: func(c, old webhooks) {
 				if !apiequality.Semantic.DeepEqual(c.Webhooks, old.Webhooks) {
 					c.Generation = old.Generation + 1
 				}
 			},
-			Validate: validateMutatingWebhooksUpdate,
+			Validate: v.mutatingWebhooksUpdate,
+			Warnings: func(c, old webhooks) []string { return append(reservedName(c, old), unheardMutating(c)...) },
 		},
 		ConditionalUpdate: true,
 		Obeyed:            true,

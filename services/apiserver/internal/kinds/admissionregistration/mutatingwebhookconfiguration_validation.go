@@ -6,19 +6,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateMutatingWebhooks validates mutating webhooks.
-func validateMutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
+// mutatingWebhooks validates mutating webhooks.
+func (v validator) mutatingWebhooks(c *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	list, policies := common(c.Webhooks)
-	return append(errs, webhooks(list, policies, lenience{})...)
+	if errs := validateExtent(field.NewPath("webhooks"), expressionsOfWebhooks(list), nil); len(errs) > 0 {
+		return errs
+	}
+	return append(errs, v.webhooks(list, nil, policies, lenience{})...)
 }
 
-// validateMutatingWebhooksUpdate validates an update of mutating webhooks.
-func validateMutatingWebhooksUpdate(c, old *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
+// mutatingWebhooksUpdate validates an update of mutating webhooks.
+func (v validator) mutatingWebhooksUpdate(c, old *admissionregistrationv1.MutatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	list, policies := common(c.Webhooks)
 	before, _ := common(old.Webhooks)
-	return append(errs, webhooks(list, policies, lenienceOf(list, before))...)
+	if errs := validateExtent(field.NewPath("webhooks"), expressionsOfWebhooks(list), expressionsOfWebhooks(before)); len(errs) > 0 {
+		return errs
+	}
+	return append(errs, v.webhooks(list, before, policies, lenienceOf(list, before))...)
 }
 
 func common(list []admissionregistrationv1.MutatingWebhook) ([]webhook, []*admissionregistrationv1.ReinvocationPolicyType) {

@@ -104,15 +104,15 @@ func TestWebhooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newWebhooks("a.example.com")
 			tc.change(&c.Webhooks[0])
-			errortest.Exactly(t, validateMutatingWebhooks(c), tc.want...)
-			errortest.Exactly(t, validateValidatingWebhooks(asValidating(c)), tc.want...)
+			errortest.Exactly(t, newValidator().mutatingWebhooks(c), tc.want...)
+			errortest.Exactly(t, newValidator().validatingWebhooks(asValidating(c)), tc.want...)
 		})
 	}
-	errortest.Exactly(t, validateMutatingWebhooks(newWebhooks("a.example.com", "a.example.com")), `webhooks[1].name: Duplicate value: "a.example.com"`)
+	errortest.Exactly(t, newValidator().mutatingWebhooks(newWebhooks("a.example.com", "a.example.com")), `webhooks[1].name: Duplicate value: "a.example.com"`)
 	odd := newWebhooks("a.example.com")
 	odd.Webhooks[0].ReinvocationPolicy = new(admissionregistrationv1.ReinvocationPolicyType("Odd"))
 	odd.Webhooks[0].MatchConditions = make([]admissionregistrationv1.MatchCondition, 65)
-	errortest.Contain(t, validateMutatingWebhooks(odd),
+	errortest.Contain(t, newValidator().mutatingWebhooks(odd),
 		`webhooks[0].reinvocationPolicy: Unsupported value: "Odd": supported values: "IfNeeded", "Never"`, "webhooks[0].matchConditions: Too many: 65: must have at most 64 items")
 }
 
@@ -124,13 +124,13 @@ func TestStoredWebhooksStay(t *testing.T) {
 	h.SideEffects, h.AdmissionReviewVersions = new(admissionregistrationv1.SideEffectClassUnknown), []string{"v0"}
 	h.ObjectSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpIn, Values: []string{"_"}}}
 	h.MatchConditions = []admissionregistrationv1.MatchCondition{{}}
-	errortest.Exactly(t, validateMutatingWebhooksUpdate(stored.DeepCopy(), stored))
-	errortest.Exactly(t, validateValidatingWebhooksUpdate(asValidating(stored), asValidating(stored)))
+	errortest.Exactly(t, newValidator().mutatingWebhooksUpdate(stored.DeepCopy(), stored))
+	errortest.Exactly(t, newValidator().validatingWebhooksUpdate(asValidating(stored), asValidating(stored)))
 	changed := stored.DeepCopy()
 	changed.Webhooks[1].MatchConditions = []admissionregistrationv1.MatchCondition{{Expression: "true"}}
-	errortest.Exactly(t, validateMutatingWebhooksUpdate(changed, stored),
+	errortest.Exactly(t, newValidator().mutatingWebhooksUpdate(changed, stored),
 		"webhooks[0].matchConditions[0].expression: Required value", "webhooks[0].matchConditions[0].name: Required value", "webhooks[1].matchConditions[0].name: Required value")
-	errortest.Exactly(t, validateMutatingWebhooksUpdate(stored, newWebhooks("a.example.com")),
+	errortest.Exactly(t, newValidator().mutatingWebhooksUpdate(stored, newWebhooks("a.example.com")),
 		`webhooks[0].sideEffects: Unsupported value: "Unknown": supported values: "None", "NoneOnDryRun"`,
 		`webhooks[0].objectSelector.matchExpressions[0].values[0]: Invalid value: "_": `+badValue,
 		"webhooks[0].matchConditions[0].expression: Required value", "webhooks[0].matchConditions[0].name: Required value",

@@ -79,15 +79,15 @@ func namedRules(list []admissionregistrationv1.NamedRuleWithOperations, at *fiel
 	return errs
 }
 
-func variables(list []admissionregistrationv1.Variable, at *field.Path) field.ErrorList {
+func (c *compilation) variables(list []admissionregistrationv1.Variable, at *field.Path) field.ErrorList {
 	identifier := regexp.MustCompile("^[_a-zA-Z][_a-zA-Z0-9]*$")
 	reserved := []string{
 		"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
 		"loop", "package", "namespace", "return", "var", "void", "while",
 	}
 	var errs field.ErrorList
-	for i, v := range list {
-		at := at.Index(i)
+	for i := range list {
+		v, at := &list[i], at.Index(i)
 		if strings.TrimSpace(v.Name) == "" {
 			errs = append(errs, field.Required(at.Child("name"), "name is not specified"))
 		} else if !identifier.MatchString(v.Name) || slices.Contains(reserved, v.Name) {
@@ -95,6 +95,8 @@ func variables(list []admissionregistrationv1.Variable, at *field.Path) field.Er
 		}
 		if strings.TrimSpace(v.Expression) == "" {
 			errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
+		} else {
+			errs = append(errs, c.define(v, at.Child("expression"))...)
 		}
 	}
 	return errs

@@ -99,28 +99,30 @@ func resources(list []string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-func matchConditions(list []admissionregistrationv1.MatchCondition, at *field.Path) field.ErrorList {
+func (c *compilation) matchConditions(list []admissionregistrationv1.MatchCondition, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) > maxConditions {
 		errs = append(errs, field.TooMany(at, len(list), maxConditions))
 	}
 	seen := map[string]bool{}
-	for i, condition := range list {
+	for i, m := range list {
 		at := at.Index(i)
-		if strings.TrimSpace(condition.Expression) == "" {
+		if text := strings.TrimSpace(m.Expression); text == "" {
 			errs = append(errs, field.Required(at.Child("expression"), ""))
+		} else {
+			errs = append(errs, c.check(newExpression(condition, text), text, c.known.mode(condition, text), at.Child("expression"))...)
 		}
-		if condition.Name == "" {
+		if m.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))
 			continue
 		}
-		for _, msg := range validation.IsQualifiedName(condition.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), condition.Name, msg))
+		for _, msg := range validation.IsQualifiedName(m.Name) {
+			errs = append(errs, field.Invalid(at.Child("name"), m.Name, msg))
 		}
-		if seen[condition.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), condition.Name))
+		if seen[m.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), m.Name))
 		}
-		seen[condition.Name] = true
+		seen[m.Name] = true
 	}
 	return errs
 }

@@ -36,8 +36,8 @@ func TestLenience(t *testing.T) {
 				stored *admissionregistrationv1.MutatingWebhookConfiguration
 				want   []string
 			}{{good, []string{tc.want}}, {bad, nil}} {
-				errortest.Exactly(t, validateMutatingWebhooksUpdate(bad, update.stored), update.want...)
-				errortest.Exactly(t, validateValidatingWebhooksUpdate(asValidating(bad), asValidating(update.stored)), update.want...)
+				errortest.Exactly(t, newValidator().mutatingWebhooksUpdate(bad, update.stored), update.want...)
+				errortest.Exactly(t, newValidator().validatingWebhooksUpdate(asValidating(bad), asValidating(update.stored)), update.want...)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestNoSideEffectsStored(t *testing.T) {
 	stored, sent := newWebhooks("a.example.com", "b.example.com"), newWebhooks("a.example.com", "b.example.com")
 	stored.Webhooks[1].SideEffects, sent.Webhooks[0].SideEffects = nil, nil
 	sent.Webhooks[1].SideEffects = new(admissionregistrationv1.SideEffectClassUnknown)
-	errortest.Exactly(t, validateMutatingWebhooksUpdate(sent, stored),
+	errortest.Exactly(t, newValidator().mutatingWebhooksUpdate(sent, stored),
 		"webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun, Some, Unknown")
 }
 
@@ -68,20 +68,20 @@ func TestParametersOfConditions(t *testing.T) {
 	validating.Spec.MatchConditions = condition
 	changed := validating.DeepCopy()
 	changed.Spec.ParamKind = kind
-	errortest.Exactly(t, validateValidatingPolicyUpdate(changed, validating), empty)
+	errortest.Exactly(t, newValidator().validatingPolicyUpdate(changed, validating), empty)
 
 	changed.Spec.ParamKind, changed.Spec.Validations = nil, nil
-	errortest.Contain(t, validateValidatingPolicyUpdate(changed, validating), "spec.validations: Required value")
+	errortest.Contain(t, newValidator().validatingPolicyUpdate(changed, validating), "spec.validations: Required value")
 
 	mutating := newMutatingPolicy()
 	mutating.Spec.MatchConditions = condition
-	errortest.Exactly(t, validateMutatingPolicy(mutating), empty)
-	errortest.Exactly(t, validateMutatingPolicyUpdate(mutating.DeepCopy(), mutating))
+	errortest.Exactly(t, newValidator().mutatingPolicy(mutating), empty)
+	errortest.Exactly(t, newValidator().mutatingPolicyUpdate(mutating.DeepCopy(), mutating))
 	other := mutating.DeepCopy()
 	other.Spec.ParamKind = kind
-	errortest.Exactly(t, validateMutatingPolicyUpdate(other, mutating), empty)
+	errortest.Exactly(t, newValidator().mutatingPolicyUpdate(other, mutating), empty)
 	other.Spec.ParamKind = &admissionregistrationv1.ParamKind{APIVersion: "v1"}
-	errortest.Contain(t, validateMutatingPolicyUpdate(other, mutating), "spec.paramKind.kind: Required value")
+	errortest.Contain(t, newValidator().mutatingPolicyUpdate(other, mutating), "spec.paramKind.kind: Required value")
 }
 
 // TestMetadataOfUpdates checks that the name of each kind stays.
@@ -102,10 +102,10 @@ func TestMetadataOfUpdates(t *testing.T) {
 	binding2, mutatingBinding2 := binding.DeepCopy(), mutatingBinding.DeepCopy()
 	binding2.Name, mutatingBinding2.Name = "y", "y"
 	for name, errs := range map[string]field.ErrorList{
-		"mutating webhooks":   validateMutatingWebhooksUpdate(other, hooks),
-		"validating webhooks": validateValidatingWebhooksUpdate(asValidating(other), asValidating(hooks)),
-		"validating policy":   validateValidatingPolicyUpdate(policy, newPolicy()),
-		"mutating policy":     validateMutatingPolicyUpdate(mutating, newMutatingPolicy()),
+		"mutating webhooks":   newValidator().mutatingWebhooksUpdate(other, hooks),
+		"validating webhooks": newValidator().validatingWebhooksUpdate(asValidating(other), asValidating(hooks)),
+		"validating policy":   newValidator().validatingPolicyUpdate(policy, newPolicy()),
+		"mutating policy":     newValidator().mutatingPolicyUpdate(mutating, newMutatingPolicy()),
 		"validating binding":  validateValidatingPolicyBindingUpdate(binding2, binding),
 		"mutating binding":    validateMutatingPolicyBindingUpdate(mutatingBinding2, mutatingBinding),
 	} {
@@ -120,10 +120,10 @@ func TestNamesOfNewObjects(t *testing.T) {
 	policy, mutating := newPolicy(), newMutatingPolicy()
 	policy.ObjectMeta, mutating.ObjectMeta = named, named
 	for name, errs := range map[string]field.ErrorList{
-		"mutating webhooks":   validateMutatingWebhooks(&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: named}),
-		"validating webhooks": validateValidatingWebhooks(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named}),
-		"validating policy":   validateValidatingPolicy(policy),
-		"mutating policy":     validateMutatingPolicy(mutating),
+		"mutating webhooks":   newValidator().mutatingWebhooks(&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: named}),
+		"validating webhooks": newValidator().validatingWebhooks(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: named}),
+		"validating policy":   newValidator().validatingPolicy(policy),
+		"mutating policy":     newValidator().mutatingPolicy(mutating),
 		"validating binding": validateValidatingPolicyBinding(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: named, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "p", ValidationActions: []admissionregistrationv1.ValidationAction{"Warn"}},
 		}),

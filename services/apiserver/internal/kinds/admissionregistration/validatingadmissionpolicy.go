@@ -13,6 +13,7 @@ import (
 // ValidatingPolicy defines the kind ValidatingPolicy.
 func ValidatingPolicy() *kinds.Definition {
 	type policy = *admissionregistrationv1.ValidatingAdmissionPolicy
+	v := newValidator()
 	specStatus := kinds.SpecStatusOf(func(p policy) (*admissionregistrationv1.ValidatingAdmissionPolicySpec, *admissionregistrationv1.ValidatingAdmissionPolicyStatus) {
 		return &p.Spec, &p.Status
 	})
@@ -20,8 +21,8 @@ func ValidatingPolicy() *kinds.Definition {
 		Columns:  validatingAdmissionPolicyColumns(),
 		Default:  defaultValidatingPolicy,
 		Create:   specStatus.Begin,
-		Validate: validateValidatingPolicy,
-		Update:   kinds.ChangeOf[policy]{Prepare: specStatus.KeepStatus, Validate: validateValidatingPolicyUpdate},
+		Validate: unreserved(v.validatingPolicy),
+		Update:   kinds.ChangeOf[policy]{Prepare: specStatus.KeepStatus, Validate: v.validatingPolicyUpdate, Warnings: reservedName[policy]},
 		Subresources: map[string]kinds.ChangeOf[policy]{"status": {
 			Prepare: func(p, old policy) {
 				specStatus.KeepSpec(p, old)

@@ -21,47 +21,81 @@ const (
 	maxAnnotationExpression = 5 << 10
 )
 
-// validateValidatingPolicy validates a validating policy.
-func validateValidatingPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+// validatingPolicy validates a validating policy.
+func (v validator) validatingPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&p.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	return append(errs, validatingSpec(p, false)...)
+	if errs := validateExtent(field.NewPath("spec"), expressionsOfValidating(&p.Spec), nil); len(errs) > 0 {
+		return errs
+	}
+	return append(errs, v.validatingSpec(p, nil, false)...)
 }
 
-// validateValidatingPolicyUpdate validates an update of a validating policy. Unchanged match conditions are
-// not checked.
-func validateValidatingPolicyUpdate(p, old *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+// validatingPolicyUpdate validates an update of a validating policy. Unchanged match conditions are not
+// checked.
+func (v validator) validatingPolicyUpdate(p, old *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&p.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	same := apiequality.Semantic.DeepEqual(p.Spec.ParamKind, old.Spec.ParamKind) && apiequality.Semantic.DeepEqual(p.Spec.MatchConditions, old.Spec.MatchConditions)
-	return append(errs, validatingSpec(p, same)...)
+	if errs := validateExtent(field.NewPath("spec"), expressionsOfValidating(&p.Spec), expressionsOfValidating(&old.Spec)); len(errs) > 0 {
+		return errs
+	}
+	return append(errs, v.validatingSpec(p, expressionsOf(old), same)...)
 }
 
-func validatingSpec(p *admissionregistrationv1.ValidatingAdmissionPolicy, sameConditions bool) field.ErrorList {
+// expressionsOf returns the expressions of a stored policy.
+func expressionsOf(old *admissionregistrationv1.ValidatingAdmissionPolicy) known {
+	k := known{}
+	for _, c := range old.Spec.MatchConditions {
+		k.add(condition, c.Expression)
+	}
+	for _, v := range old.Spec.Validations {
+		k.add(validates, v.Expression)
+		k.add(message, v.MessageExpression)
+	}
+	for _, a := range old.Spec.AuditAnnotations {
+		k.add(annotation, a.ValueExpression)
+	}
+	return k
+}
+
+func (v validator) validatingSpec(p *admissionregistrationv1.ValidatingAdmissionPolicy, stored known, sameConditions bool) field.ErrorList {
 	s, at := &p.Spec, field.NewPath("spec")
+	c := &compilation{validator: v, known: stored, params: s.ParamKind != nil}
 	errs := failurePolicy(s.FailurePolicy, at.Child("failurePolicy"))
 	errs = append(errs, paramKind(s.ParamKind, at.Child("paramKind"))...)
 	errs = append(errs, constraints(s.MatchConstraints, at.Child("matchConstraints"))...)
 	if !sameConditions {
-		errs = append(errs, matchConditions(s.MatchConditions, at.Child("matchConditions"))...)
+		errs = append(errs, c.matchConditions(s.MatchConditions, at.Child("matchConditions"))...)
 	}
-	errs = append(errs, variables(s.Variables, at.Child("variables"))...)
+	if len(s.Variables) > 0 {
+		if err := c.withVariables(); err != nil {
+			return append(errs, field.InternalError(at.Child("variables"), err))
+		}
+	}
+	errs = append(errs, c.variables(s.Variables, at.Child("variables"))...)
 	if len(s.Validations) == 0 && len(s.AuditAnnotations) == 0 {
 		const either = "validations or auditAnnotations must contain at least one item"
 		return append(errs, field.Required(at.Child("validations"), either), field.Required(at.Child("auditAnnotations"), either))
 	}
 	for i := range s.Validations {
-		errs = append(errs, check(&s.Validations[i], at.Child("validations").Index(i))...)
+		errs = append(errs, c.validation(&s.Validations[i], at.Child("validations").Index(i))...)
 	}
-	return append(errs, auditAnnotations(p.Name, s.AuditAnnotations, at.Child("auditAnnotations"))...)
+	return append(errs, c.auditAnnotations(p.Name, s.AuditAnnotations, at.Child("auditAnnotations"))...)
 }
 
-func check(v *admissionregistrationv1.Validation, at *field.Path) field.ErrorList {
+func (c *compilation) validation(v *admissionregistrationv1.Validation, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	blank := func(text string) bool { return text != "" && strings.TrimSpace(text) == "" }
 	if strings.TrimSpace(v.Expression) == "" {
 		errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
+	} else {
+		mode := c.known.mode(validates, v.Expression)
+		errs = append(errs, c.check(newExpression(validates, v.Expression), v.Expression, mode, at.Child("expression"))...)
 	}
 	if blank(v.MessageExpression) {
 		errs = append(errs, field.Invalid(at.Child("messageExpression"), v.MessageExpression, "must be non-empty if specified"))
+	} else if v.MessageExpression != "" {
+		mode := c.known.mode(message, v.MessageExpression)
+		errs = append(errs, c.check(newExpression(message, v.MessageExpression), v.MessageExpression, mode, at.Child("messageExpression"))...)
 	}
 	if blank(v.Message) {
 		errs = append(errs, field.Invalid(at.Child("message"), v.Message, "must be non-empty if specified"))
@@ -75,28 +109,31 @@ func check(v *admissionregistrationv1.Validation, at *field.Path) field.ErrorLis
 	return errs
 }
 
-func auditAnnotations(policy string, list []admissionregistrationv1.AuditAnnotation, at *field.Path) field.ErrorList {
+func (c *compilation) auditAnnotations(policy string, list []admissionregistrationv1.AuditAnnotation, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(list) > maxAuditAnnotations {
 		errs = append(errs, field.Invalid(at, list, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations)))
 	}
-	for i, annotation := range list {
+	for i, a := range list {
 		key, at := at.Index(i).Child("key"), at.Index(i).Child("valueExpression")
 		if policy == "" {
-			errs = append(errs, field.Invalid(key, annotation.Key, "requires metadata.name be non-empty"))
+			errs = append(errs, field.Invalid(key, a.Key, "requires metadata.name be non-empty"))
 		} else {
-			for _, msg := range validation.IsQualifiedName(policy + "/" + annotation.Key) {
-				errs = append(errs, field.Invalid(key, policy+"/"+annotation.Key, msg))
+			for _, msg := range validation.IsQualifiedName(policy + "/" + a.Key) {
+				errs = append(errs, field.Invalid(key, policy+"/"+a.Key, msg))
 			}
 		}
-		switch expression := strings.TrimSpace(annotation.ValueExpression); {
+		switch expression := strings.TrimSpace(a.ValueExpression); {
 		case expression == "":
 			errs = append(errs, field.Required(at, "valueExpression is not specified"))
 		case len(expression) > maxAnnotationExpression:
 			errs = append(errs, field.Required(at, fmt.Sprintf("must not exceed %d bytes in length", maxAnnotationExpression)))
+		default:
+			mode := c.known.mode(annotation, a.ValueExpression)
+			errs = append(errs, c.check(newExpression(annotation, expression), a.ValueExpression, mode, at)...)
 		}
-		if slices.ContainsFunc(list[:i], func(other admissionregistrationv1.AuditAnnotation) bool { return other.Key == annotation.Key }) {
-			errs = append(errs, field.Duplicate(key, annotation.Key))
+		if slices.ContainsFunc(list[:i], func(other admissionregistrationv1.AuditAnnotation) bool { return other.Key == a.Key }) {
+			errs = append(errs, field.Duplicate(key, a.Key))
 		}
 	}
 	return errs

@@ -71,13 +71,13 @@ func TestPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy()
 			tc.change(p)
-			errortest.Exactly(t, validateValidatingPolicy(p), tc.want...)
-			errortest.Exactly(t, validateValidatingPolicyUpdate(p, newPolicy()), tc.want...)
+			errortest.Exactly(t, newValidator().validatingPolicy(p), tc.want...)
+			errortest.Exactly(t, newValidator().validatingPolicyUpdate(p, newPolicy()), tc.want...)
 		})
 	}
 	stored := newPolicy()
 	stored.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{}}
-	errortest.Exactly(t, validateValidatingPolicyUpdate(stored.DeepCopy(), stored))
+	errortest.Exactly(t, newValidator().validatingPolicyUpdate(stored.DeepCopy(), stored))
 }
 
 // TestPolicyStatus checks what a controller writes: the paths of fields, and conditions.
@@ -105,6 +105,6 @@ func TestReservedNames(t *testing.T) {
 	} {
 		p := newPolicy()
 		p.Spec.Variables = []admissionregistrationv1.Variable{{Name: name, Expression: "1"}}
-		errortest.Exactly(t, validateValidatingPolicy(p), `spec.variables[0].name: Invalid value: "`+name+`": must be a valid CEL identifier`)
+		errortest.Exactly(t, newValidator().validatingPolicy(p), `spec.variables[0].name: Invalid value: "`+name+`": must be a valid CEL identifier`)
 	}
 }

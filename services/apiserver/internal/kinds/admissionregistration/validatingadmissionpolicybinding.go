@@ -17,7 +17,7 @@ func ValidatingPolicyBinding() *kinds.Definition {
 		Columns:  validatingAdmissionPolicyBindingColumns(),
 		Default:  defaultValidatingPolicyBinding,
 		Create:   func(b binding) { b.Generation = 1 },
-		Validate: validateValidatingPolicyBinding,
+		Validate: unreserved(validateValidatingPolicyBinding),
 		Update: kinds.ChangeOf[binding]{
 			Prepare: func(b, old binding) {
 				if !apiequality.Semantic.DeepEqual(b.Spec, old.Spec) {
@@ -25,6 +25,7 @@ func ValidatingPolicyBinding() *kinds.Definition {
 				}
 			},
 			Validate: validateValidatingPolicyBindingUpdate,
+			Warnings: reservedName[binding],
 		},
 		ConditionalUpdate: true,
 		Obeyed:            true,

@@ -10,24 +10,27 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 )
 
-// None of these kinds is full. Their CEL expressions are not compiled, and the apiserver does not
-// check whether the author of a policy or a binding may read its parameters.
+// None of the kinds of policies is full yet: nothing checks the types of expressions, which a policy's status
+// would show.
 
 // ValidatingWebhooks defines the kind ValidatingWebhooks.
 func ValidatingWebhooks() *kinds.Definition {
 	type webhooks = *admissionregistrationv1.ValidatingWebhookConfiguration
+	v := newValidator()
 	return kinds.Of[webhooks]{
 		Columns:  validatingWebhookConfigurationColumns(),
 		Default:  defaultValidatingWebhooks,
 		Create:   func(c webhooks) { c.Generation = 1 },
-		Validate: validateValidatingWebhooks,
+		Validate: unreserved(v.validatingWebhooks),
+		Warnings: unheard,
 		Update: kinds.ChangeOf[webhooks]{
 			Prepare: func(c, old webhooks) {
 				if !apiequality.Semantic.DeepEqual(c.Webhooks, old.Webhooks) {
 					c.Generation = old.Generation + 1
 				}
 			},
-			Validate: validateValidatingWebhooksUpdate,
+			Validate: v.validatingWebhooksUpdate,
+			Warnings: func(c, old webhooks) []string { return append(reservedName(c, old), unheard(c)...) },
 		},
 		ConditionalUpdate: true,
 		Obeyed:            true,

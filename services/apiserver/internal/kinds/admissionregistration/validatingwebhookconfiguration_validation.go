@@ -6,14 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateValidatingWebhooks validates validating webhooks.
-func validateValidatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) field.ErrorList {
+// validatingWebhooks validates validating webhooks.
+func (v validator) validatingWebhooks(c *admissionregistrationv1.ValidatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	return append(errs, webhooks(c.Webhooks, nil, lenience{})...)
+	if errs := validateExtent(field.NewPath("webhooks"), expressionsOfWebhooks(c.Webhooks), nil); len(errs) > 0 {
+		return errs
+	}
+	return append(errs, v.webhooks(c.Webhooks, nil, nil, lenience{})...)
 }
 
-// validateValidatingWebhooksUpdate validates an update of validating webhooks.
-func validateValidatingWebhooksUpdate(c, old *admissionregistrationv1.ValidatingWebhookConfiguration) field.ErrorList {
+// validatingWebhooksUpdate validates an update of validating webhooks.
+func (v validator) validatingWebhooksUpdate(c, old *admissionregistrationv1.ValidatingWebhookConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, webhooks(c.Webhooks, nil, lenienceOf(c.Webhooks, old.Webhooks))...)
+	if errs := validateExtent(field.NewPath("webhooks"), expressionsOfWebhooks(c.Webhooks), expressionsOfWebhooks(old.Webhooks)); len(errs) > 0 {
+		return errs
+	}
+	return append(errs, v.webhooks(c.Webhooks, old.Webhooks, nil, lenienceOf(c.Webhooks, old.Webhooks))...)
 }

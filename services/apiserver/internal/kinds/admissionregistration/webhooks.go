@@ -48,12 +48,18 @@ func harmless() []admissionregistrationv1.SideEffectClass {
 // reviewed reports whether a version of admission reviews is one that the apiserver sends.
 func reviewed(version string) bool { return version == "v1" || version == "v1beta1" }
 
-func webhooks(list []webhook, reinvocation []*admissionregistrationv1.ReinvocationPolicyType, l lenience) field.ErrorList {
+func (v validator) webhooks(list, old []webhook, reinvocation []*admissionregistrationv1.ReinvocationPolicyType, l lenience) field.ErrorList {
 	var errs field.ErrorList
+	c := &compilation{validator: v, known: known{}}
+	for i := range old {
+		for _, m := range old[i].MatchConditions {
+			c.known.add(condition, m.Expression)
+		}
+	}
 	names := map[string]bool{}
 	for i := range list {
 		h, at := &list[i], field.NewPath("webhooks").Index(i)
-		errs = append(errs, hook(h, at, l)...)
+		errs = append(errs, c.hook(h, at, l)...)
 		if i < len(reinvocation) && reinvocation[i] != nil {
 			errs = append(errs, one(*reinvocation[i], at.Child("reinvocationPolicy"),
 				admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)...)
@@ -67,7 +73,7 @@ func webhooks(list []webhook, reinvocation []*admissionregistrationv1.Reinvocati
 	return errs
 }
 
-func hook(h *webhook, at *field.Path, l lenience) field.ErrorList {
+func (c *compilation) hook(h *webhook, at *field.Path, l lenience) field.ErrorList {
 	errs := validation.IsFullyQualifiedName(at.Child("name"), h.Name)
 	for i := range h.Rules {
 		errs = append(errs, rule(&h.Rules[i], at.Child("rules").Index(i))...)
@@ -87,7 +93,7 @@ func hook(h *webhook, at *field.Path, l lenience) field.ErrorList {
 	errs = append(errs, metav1validation.ValidateLabelSelector(h.ObjectSelector, options, at.Child("objectSelector"))...)
 	errs = append(errs, client(&h.ClientConfig, at.Child("clientConfig"))...)
 	if !l.conditions {
-		errs = append(errs, matchConditions(h.MatchConditions, at.Child("matchConditions"))...)
+		errs = append(errs, c.matchConditions(h.MatchConditions, at.Child("matchConditions"))...)
 	}
 	return errs
 }

@@ -52,9 +52,10 @@ func Operation(verb admission.Verb) k8sadmission.Operation {
 // caller returns the user of the request that ctx belongs to.
 func caller(ctx context.Context) user.Info {
 	u, _ := authn.UserFrom(ctx)
-	return info(u)
+	return Info(u)
 }
 
-func info(u authn.User) *user.DefaultInfo {
+// Info returns a user as Kubernetes' libraries know it.
+func Info(u authn.User) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 }

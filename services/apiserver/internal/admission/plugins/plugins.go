@@ -54,9 +54,6 @@ type Config struct {
 	Table *scheme.Table
 	// Lookup reads other objects.
 	Lookup admission.Lookup
-	// Kinds defaults and converts objects for the plugins that ask webhooks; required unless these are
-	// disabled.
-	Kinds admission.Kinds
 	// Logger receives failed calls of webhooks; slog.Default if nil. Registerer registers the plugins'
 	// metrics; nil for none.
 	Logger     *slog.Logger
@@ -64,14 +61,16 @@ type Config struct {
 	// Authorizer answers the plugins that check the user's rights. Without it, those that need it
 	// are left out.
 	Authorizer authz.Authorizer
-	// Definitions apply policies' changes to objects; required by MutatingAdmissionPolicy, and for matches
-	// of equivalent kinds.
-	Definitions admission.Definitions
+	// Definitions complete and convert objects, and merge into them, for policies and webhooks; required
+	// unless these are disabled.
+	Definitions policies.Definitions
 	// Extra are plugins that Kubernetes doesn't have. They run just before ResourceQuota, and
 	// always.
 	Extra []admission.Plugin
 	// Enable and Disable name plugins to run, or not to run, against the default.
 	Enable, Disable []string
+	// Identity names the apiserver in metrics.
+	Identity string
 	// Configurations are the documents of plugins, by name; see the function Configurations.
 	Configurations map[string][]byte
 }
@@ -145,9 +144,9 @@ func list() []entry {
 		{name: "PodTopologyLabels", plugin: reading(podtopologylabels.Plugin)},
 		{name: "NodeDeclaredFeatureValidator", plugin: nodeDeclaredFeatures},
 		{name: "PodResizeValidator", plugin: reading(podresize.Plugin)},
-		{name: "MutatingAdmissionPolicy", plugin: mutatingPolicies},
+		{name: mutatingPolicy, plugin: mutatingPolicies, flags: configured},
 		{name: mutatingWebhook, plugin: mutatingWebhooks, flags: configured},
-		{name: "ValidatingAdmissionPolicy", plugin: validatingPolicies},
+		{name: validatingPolicy, plugin: validatingPolicies, flags: configured},
 		{name: validatingWebhook, plugin: validatingWebhooks, flags: configured},
 		// Config.Extra run here.
 		{name: resourceQuota, plugin: resourceQuotas, flags: configured},
@@ -222,16 +221,21 @@ func resourceQuotas(c Config) (admission.Plugin, error) {
 	return quota.Plugin(c.objects(), c.Configurations[resourceQuota])
 }
 
-func (c Config) policies() policies.Config {
-	return policies.Config{Objects: c.objects(), Definitions: c.Definitions, Authorizer: c.Authorizer, Registerer: c.Registerer}
+const mutatingPolicy, validatingPolicy = "MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"
+
+func (c Config) policies(name string) policies.Config {
+	return policies.Config{
+		Objects: c.objects(), Definitions: c.Definitions, Authorizer: c.Authorizer, Document: c.Configurations[name],
+		Identity: c.Identity, Logger: c.Logger, Registerer: c.Registerer,
+	}
 }
 
 func validatingPolicies(c Config) (admission.Plugin, error) {
-	return policies.Validating(c.policies()), nil
+	return policies.Validating(c.policies(validatingPolicy))
 }
 
 func mutatingPolicies(c Config) (admission.Plugin, error) {
-	return policies.Mutating(c.policies()), nil
+	return policies.Mutating(c.policies(mutatingPolicy))
 }
 
 func ownerReferences(c Config) (admission.Plugin, error) {
@@ -250,8 +254,8 @@ func validatingWebhooks(c Config) (admission.Plugin, error) {
 
 func (c Config) webhooks(name string) webhooks.Config {
 	return webhooks.Config{
-		Objects: c.objects(), Kinds: c.Kinds, Authorizer: c.Authorizer, Document: c.Configurations[name],
-		Logger: c.Logger, Registerer: c.Registerer,
+		Objects: c.objects(), Kinds: c.Definitions, Authorizer: c.Authorizer, Document: c.Configurations[name],
+		Identity: c.Identity, Logger: c.Logger, Registerer: c.Registerer,
 	}
 }
 

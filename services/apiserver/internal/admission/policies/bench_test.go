@@ -26,7 +26,7 @@ func BenchmarkPolicies(b *testing.B) {
 			w := newWorld(b, bc.documents)
 			ctx := authn.WithUser(b.Context(), authn.User{Name: "alice", Groups: []string{"devs", "system:authenticated"}})
 			p := pod("a", "x")
-			w.definitions().Default(p)
+			w.definitions().Complete(p)
 			p.Spec.Containers[0].Image = "registry.example.com/a"
 			p.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 			kind := w.Table.KindOf(p)

@@ -25,11 +25,15 @@ type mutating struct {
 }
 
 // Mutating returns the plugin MutatingAdmissionPolicy.
-func Mutating(cfg Config) admission.Plugin {
+func Mutating(cfg Config) (admission.Plugin, error) {
+	files, err := openFiles(cfg, "MutatingAdmissionPolicy", true)
+	if err != nil {
+		return admission.Plugin{}, err
+	}
 	e := newEngine(cfg)
 	m := &mutating{engine: e}
 	m.source = &source[*admissionregistrationv1.MutatingAdmissionPolicy, *admissionregistrationv1.MutatingAdmissionPolicyBinding, *mutator]{
-		objects: cfg.Objects, compile: e.compileMutating, forget: e.metrics.forgetMutating,
+		objects: cfg.Objects, files: files, compile: e.compileMutating, forget: e.metrics.forgetMutating,
 		define: func(p *admissionregistrationv1.MutatingAdmissionPolicy) definition {
 			return newDefinition(p.Name, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.MatchConstraints)
 		},
@@ -37,7 +41,7 @@ func Mutating(cfg Config) admission.Plugin {
 			return binding{name: b.Name, policy: b.Spec.PolicyName, paramRef: b.Spec.ParamRef, match: criteriaOf(b.Spec.MatchResources)}
 		},
 	}
-	return admission.Plugin{Mutate: m.mutate}
+	return admission.Plugin{Mutate: m.mutate}, nil
 }
 
 // invocation is one evaluation of a policy: under a binding, with a parameter.
@@ -76,10 +80,10 @@ type mutationFailure struct {
 }
 
 func (m *mutating) mutate(ctx context.Context, req *admission.Request) error {
-	if exempt(req.Kind) || req.Verb == admission.Delete || req.Object == nil {
+	if req.Verb == admission.Delete || req.Object == nil {
 		return nil
 	}
-	policies, err := m.source.get(ctx)
+	policies, err := m.source.get(ctx, req.Kind)
 	if err != nil || len(policies) == 0 {
 		return err
 	}

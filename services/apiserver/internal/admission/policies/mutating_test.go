@@ -90,7 +90,7 @@ func TestMutations(t *testing.T) {
 			w.put(configMap("m2", "v", "two"))
 			p := pod(tc.labels...)
 			p.Spec.RestartPolicy = corev1.RestartPolicyNever
-			w.definitions().Default(p)
+			w.definitions().Complete(p)
 			want := p.DeepCopy()
 			got := w.create(p)
 			if tc.err != "" {

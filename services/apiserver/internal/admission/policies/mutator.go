@@ -77,7 +77,7 @@ func (e *engine) patch(ctx context.Context, patcher patch.Patcher, q question) e
 		return apierrors.NewInternalError(fmt.Errorf("a mutation returned a %T, which has no metadata", patched))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(q.attr.VersionedKind)
-	e.definitions.Default(obj)
+	e.definitions.Complete(obj)
 	q.attr.UpdateObject(obj)
 	return nil
 }

@@ -8,6 +8,7 @@ package policies
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	k8sadmission "k8s.io/apiserver/pkg/admission"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -28,17 +30,34 @@ type Config struct {
 	// Objects are the policies, their bindings and their parameters, and the namespaces.
 	Objects admission.Objects
 	// Definitions convert objects for policies that match an equivalent kind, and apply mutations.
-	Definitions admission.Definitions
+	Definitions Definitions
 	// Authorizer answers expressions that ask what a user may do. If it is nil, users may do nothing.
 	Authorizer authz.Authorizer
+	// Document is the plugin's configuration, of the kind PLUGINConfiguration; it may be empty.
+	Document []byte
+	// Identity names the apiserver in metrics.
+	Identity string
+	// Logger receives failed reloads of policies in files; slog.Default if nil.
+	Logger *slog.Logger
 	// Registerer receives the metrics; nil for none.
 	Registerer prometheus.Registerer
+}
+
+// Definitions is what the definitions of kinds do with objects.
+type Definitions interface {
+	// Complete removes from obj fields that its kind does not have, and sets those that a client may omit.
+	// An object of a kind that is not stored stays as it is.
+	Complete(obj scheme.Object)
+	// Convert returns obj as another kind that is stored as the same one. It leaves obj as it is.
+	Convert(obj scheme.Object, to *scheme.Kind) (scheme.Object, error)
+	// TypeConverter merges what is applied into objects, by the schemas of their kinds.
+	managedfields.TypeConverter
 }
 
 // engine is what both plugins share. It is safe for concurrent use.
 type engine struct {
 	objects     admission.Objects
-	definitions admission.Definitions
+	definitions Definitions
 	authorizer  authorizer
 	metrics     *metrics
 	equivalents *scheme.Derived[runtime.EquivalentResourceRegistry]
@@ -51,19 +70,23 @@ func newEngine(cfg Config) *engine {
 	}
 }
 
-// exempt reports whether no policy applies to a kind: policies and bindings, so that nobody locks
-// themselves out, and the questions that authentication and authorization depend on.
-func exempt(kind *scheme.Kind) bool {
-	switch kind.Group {
-	case admissionregistrationv1.GroupName:
-		switch kind.Resource {
-		case "validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
-			return true
-		}
-	case authenticationv1.GroupName, authorizationv1.GroupName:
-		return kind.Virtual
+// configures reports whether a kind is one of policies or bindings. Only policies of files apply to these,
+// so that nobody locks themselves out.
+func configures(kind *scheme.Kind) bool {
+	if kind.Group != admissionregistrationv1.GroupName {
+		return false
+	}
+	switch kind.Resource {
+	case "validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
+		return true
 	}
 	return false
+}
+
+// review reports whether no policy applies to a kind: to the questions that authentication and
+// authorization depend on.
+func review(kind *scheme.Kind) bool {
+	return kind.Virtual && (kind.Group == authenticationv1.GroupName || kind.Group == authorizationv1.GroupName)
 }
 
 // namespaceObject returns the namespace of a request's object; nil if it has none, or is a namespace.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/manifests"
 )
 
 // definition is what both kinds of policies have in common.
@@ -49,6 +50,8 @@ type compiled[E any] struct {
 // are evaluated by an E. It is safe for concurrent use.
 type source[P, B scheme.Object, E any] struct {
 	objects admission.Objects
+	// files are the policies and bindings in files; nil for none.
+	files *manifests.Manifests
 	// define and bind read a policy and a binding. compile makes what evaluates a policy.
 	define  func(P) definition
 	bind    func(B) binding
@@ -60,38 +63,61 @@ type source[P, B scheme.Object, E any] struct {
 	current atomic.Pointer[inForce[E]]
 }
 
-// inForce are the policies as of two versions.
+// inForce are the policies as of two versions, and of a set of files.
 type inForce[E any] struct {
 	policiesAt, bindingsAt admission.Version
-	policies               []policy[E] // sorted by name, as are their bindings
+	set                    *manifests.Set
+	// policies are sorted by name, as are their bindings. The first ones, as many as static, are those of
+	// files, sorted by themselves.
+	policies []policy[E]
+	static   int
 }
 
-// get returns the policies in force, sorted by name. They are shared and must not be changed.
-func (s *source[P, B, E]) get(ctx context.Context) ([]policy[E], error) {
+// get returns the policies in force for a kind: those of files and then the others, each sorted by name.
+// They are shared and must not be changed.
+func (s *source[P, B, E]) get(ctx context.Context, kind *scheme.Kind) ([]policy[E], error) {
+	if review(kind) {
+		return nil, nil
+	}
+	set := s.files.Current(ctx)
+	if configures(kind) && set == nil {
+		return nil, nil
+	}
+	all, err := s.all(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	if configures(kind) {
+		return all.policies[:all.static], nil
+	}
+	return all.policies, nil
+}
+
+func (s *source[P, B, E]) all(ctx context.Context, set *manifests.Set) (*inForce[E], error) {
 	if have := s.current.Load(); have != nil {
-		if same, err := s.holds(ctx, have); same || err != nil {
-			return have.policies, err
+		if same, err := s.holds(ctx, have, set); same || err != nil {
+			return have, err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	have := s.current.Load()
 	if have != nil {
-		if same, err := s.holds(ctx, have); same || err != nil {
-			return have.policies, err
+		if same, err := s.holds(ctx, have, set); same || err != nil {
+			return have, err
 		}
 	}
-	next, err := s.read(ctx, have)
+	next, err := s.read(ctx, have, set)
 	if err != nil {
 		return nil, err
 	}
 	s.current.Store(next)
-	return next.policies, nil
+	return next, nil
 }
 
 // holds reports whether the policies are still those that were read.
-func (s *source[P, B, E]) holds(ctx context.Context, have *inForce[E]) (bool, error) {
-	if have.policiesAt == (admission.Version{}) || have.bindingsAt == (admission.Version{}) {
+func (s *source[P, B, E]) holds(ctx context.Context, have *inForce[E], set *manifests.Set) (bool, error) {
+	if have.set != set || have.policiesAt == (admission.Version{}) || have.bindingsAt == (admission.Version{}) {
 		return false, nil
 	}
 	_, _, changed, err := admission.ListSince[P](ctx, s.objects, have.policiesAt)
@@ -103,7 +129,7 @@ func (s *source[P, B, E]) holds(ctx context.Context, have *inForce[E]) (bool, er
 }
 
 // read reads all policies and bindings. It keeps what is compiled of generations that it has already.
-func (s *source[P, B, E]) read(ctx context.Context, have *inForce[E]) (*inForce[E], error) {
+func (s *source[P, B, E]) read(ctx context.Context, have *inForce[E], set *manifests.Set) (*inForce[E], error) {
 	bindings, bindingsAt, _, err := admission.ListSince[B](ctx, s.objects, admission.Version{})
 	if err != nil {
 		return nil, err
@@ -112,18 +138,44 @@ func (s *source[P, B, E]) read(ctx context.Context, have *inForce[E]) (*inForce[
 	if err != nil {
 		return nil, err
 	}
-	bound := map[string][]binding{}
-	for _, obj := range bindings {
-		b := s.bind(obj)
-		bound[b.policy] = append(bound[b.policy], b)
-	}
 	kept := map[string]*compiled[E]{}
 	if have != nil {
 		for _, p := range have.policies {
 			kept[p.name] = p.compiled
 		}
 	}
-	next := &inForce[E]{policiesAt: policiesAt, bindingsAt: bindingsAt}
+	next := &inForce[E]{policiesAt: policiesAt, bindingsAt: bindingsAt, set: set}
+	if set != nil {
+		next.policies = s.join(of[P](set), of[B](set), kept)
+		next.static = len(next.policies)
+	}
+	next.policies = append(next.policies, s.join(policies, bindings, kept)...)
+	for name := range kept {
+		s.forget(name)
+	}
+	return next, nil
+}
+
+// of returns the objects of a type in a set.
+func of[T scheme.Object](set *manifests.Set) []T {
+	var found []T
+	for _, obj := range set.Objects {
+		if is, ok := obj.(T); ok {
+			found = append(found, is)
+		}
+	}
+	return found
+}
+
+// join returns the policies that have bindings, sorted by name. It takes what is compiled already out of
+// kept.
+func (s *source[P, B, E]) join(policies []P, bindings []B, kept map[string]*compiled[E]) []policy[E] {
+	bound := map[string][]binding{}
+	for _, obj := range bindings {
+		b := s.bind(obj)
+		bound[b.policy] = append(bound[b.policy], b)
+	}
+	var joined []policy[E]
 	for _, obj := range policies {
 		of := bound[obj.GetName()]
 		if len(of) == 0 {
@@ -135,13 +187,10 @@ func (s *source[P, B, E]) read(ctx context.Context, have *inForce[E]) (*inForce[
 		if c == nil || c.uid != obj.GetUID() || c.generation != obj.GetGeneration() {
 			c = &compiled[E]{uid: obj.GetUID(), generation: obj.GetGeneration(), evaluator: sync.OnceValue(func() E { return s.compile(obj) })}
 		}
-		next.policies = append(next.policies, policy[E]{definition: s.define(obj), bindings: of, compiled: c})
+		joined = append(joined, policy[E]{definition: s.define(obj), bindings: of, compiled: c})
 	}
-	slices.SortFunc(next.policies, func(a, b policy[E]) int { return cmp.Compare(a.name, b.name) })
-	for name := range kept {
-		s.forget(name)
-	}
-	return next, nil
+	slices.SortFunc(joined, func(a, b policy[E]) int { return cmp.Compare(a.name, b.name) })
+	return joined
 }
 
 func newDefinition(

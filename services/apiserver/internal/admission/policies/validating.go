@@ -33,11 +33,15 @@ type validating struct {
 }
 
 // Validating returns the plugin ValidatingAdmissionPolicy.
-func Validating(cfg Config) admission.Plugin {
+func Validating(cfg Config) (admission.Plugin, error) {
+	files, err := openFiles(cfg, "ValidatingAdmissionPolicy", false)
+	if err != nil {
+		return admission.Plugin{}, err
+	}
 	e := newEngine(cfg)
 	v := &validating{engine: e}
 	v.source = &source[*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding, *validator]{
-		objects: cfg.Objects, compile: e.compileValidating, forget: e.metrics.forgetValidating,
+		objects: cfg.Objects, files: files, compile: e.compileValidating, forget: e.metrics.forgetValidating,
 		define: func(p *admissionregistrationv1.ValidatingAdmissionPolicy) definition {
 			return newDefinition(p.Name, p.Spec.FailurePolicy, p.Spec.ParamKind, p.Spec.MatchConstraints)
 		},
@@ -45,7 +49,7 @@ func Validating(cfg Config) admission.Plugin {
 			return binding{b.Name, b.Spec.PolicyName, b.Spec.ParamRef, criteriaOf(b.Spec.MatchResources), b.Spec.ValidationActions}
 		},
 	}
-	return admission.Plugin{Validate: v.validate}
+	return admission.Plugin{Validate: v.validate}, nil
 }
 
 // denial is a reason to refuse a request.
@@ -71,10 +75,7 @@ type recordedFailure struct {
 }
 
 func (v *validating) validate(ctx context.Context, req *admission.Request) error {
-	if exempt(req.Kind) {
-		return nil
-	}
-	policies, err := v.source.get(ctx)
+	policies, err := v.source.get(ctx, req.Kind)
 	if err != nil || len(policies) == 0 {
 		return err
 	}

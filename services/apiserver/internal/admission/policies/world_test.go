@@ -52,6 +52,12 @@ type world struct {
 // newWorld returns a world with the objects of YAML documents.
 func newWorld(t testing.TB, documents string) *world {
 	t.Helper()
+	return newWorldWith(t, documents, "", "")
+}
+
+// newWorldWith is newWorld with the configurations of the two plugins.
+func newWorldWith(t testing.TB, documents, mutating, validating string) *world {
+	t.Helper()
 	w := &world{World: admissiontest.New(), t: t, authorizer: &admissiontest.Authorizer{}, metrics: prometheus.NewRegistry()}
 	var err error
 	if w.catalog, err = builtin.Catalog(w.Table, builtin.Config{}); err != nil {
@@ -61,8 +67,16 @@ func newWorld(t testing.TB, documents string) *world {
 		Objects: w.Objects(), Definitions: definitions{w.catalog, managedfields.New(managedfields.Config{Table: w.Table})},
 		Authorizer: w.authorizer, Registerer: w.metrics,
 	}
-	w.mutating = policies.Mutating(cfg)
-	w.chain = admission.NewChain(w.mutating, policies.Validating(cfg))
+	cfg.Document = []byte(mutating)
+	if w.mutating, err = policies.Mutating(cfg); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Document = []byte(validating)
+	plugin, err := policies.Validating(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.chain = admission.NewChain(w.mutating, plugin)
 	w.apply(documents)
 	return w
 }

@@ -118,13 +118,13 @@ func (c condition) GetExpression() string { return c.Expression }
 func (c condition) ReturnTypes() []*celgo.Type { return []*celgo.Type{celgo.BoolType} }
 
 // evaluator returns the compiled conditions.
-func (h *hook) evaluator(compiler cel.ConditionCompiler) cel.ConditionEvaluator {
+func (h *hook) evaluator(compiler func() cel.ConditionCompiler) cel.ConditionEvaluator {
 	h.compile.Do(func() {
 		expressions := make([]cel.ExpressionAccessor, len(h.conditions))
 		for i, c := range h.conditions {
 			expressions[i] = condition{c}
 		}
-		h.compiled = compiler.CompileCondition(expressions, cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
+		h.compiled = compiler().CompileCondition(expressions, cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
 	})
 	return h.compiled
 }

@@ -175,12 +175,15 @@ func (h *hook) unless(err error) error {
 	return err
 }
 
-// exempt reports whether no webhook is asked: for the objects that configure admission, since a webhook
-// could keep itself from being removed, and for reviews, without which nobody could log in.
-func exempt(req *admission.Request) bool {
+// configures reports whether a request is about an object that configures admission. Only webhooks of files
+// are asked about it, since another could keep itself from being removed.
+func configures(req *admission.Request) bool {
+	return req.Kind.Group == registrationv1.GroupName && rules.IsExemptAdmissionConfigurationResource(kinded{kind: req.Kind.GroupVersionKind})
+}
+
+// isReview reports whether a request is a review, without which nobody could log in: no webhook is asked.
+func isReview(req *admission.Request) bool {
 	switch req.Kind.Group {
-	case registrationv1.GroupName:
-		return rules.IsExemptAdmissionConfigurationResource(kinded{kind: req.Kind.GroupVersionKind})
 	case "authentication.k8s.io", "authorization.k8s.io":
 		return req.Kind.Virtual
 	}

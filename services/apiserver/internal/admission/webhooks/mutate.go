@@ -118,7 +118,7 @@ func (m *mutation) call(ctx context.Context, call *invocation, objects *shown, i
 	}
 	changed = !apiequality.Semantic.DeepEqual(objects.object, patched)
 	m.annotate("patch", index, patchNote{call.configuration, call.name, ops, string(admissionv1.PatchTypeJSONPatch)}, audit.From(ctx).AnnotateRequest)
-	m.cfg.Kinds.Default(patched)
+	m.cfg.Kinds.Complete(patched)
 	m.dirty = true
 	m.now, err = m.plugin.show(m.request, patched, objects.old, objects.kind)
 	if err != nil {

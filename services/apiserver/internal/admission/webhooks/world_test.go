@@ -127,6 +127,12 @@ type world struct {
 // newWorld returns a world with one of the two plugins.
 func newWorld(t testing.TB, mutating bool, objs ...scheme.Object) *world {
 	t.Helper()
+	return newWorldWith(t, mutating, func(*hooks) string { return "" }, objs...)
+}
+
+// newWorldWith is newWorld with the plugin's configuration.
+func newWorldWith(t testing.TB, mutating bool, document func(*hooks) string, objs ...scheme.Object) *world {
+	t.Helper()
 	w := &world{World: admissiontest.New(objs...), hooks: startHooks(t), t: t, metrics: prometheus.NewRegistry(), mutating: mutating}
 	var err error
 	if w.catalog, err = builtin.Catalog(w.Table, builtin.Config{}); err != nil {
@@ -137,7 +143,7 @@ func newWorld(t testing.TB, mutating bool, objs ...scheme.Object) *world {
 		create = webhooks.Mutating
 	}
 	w.plugin, err = create(webhooks.Config{
-		Objects: w.Objects(), Kinds: w.catalog, Registerer: w.metrics, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Document: []byte(document(w.hooks)), Objects: w.Objects(), Kinds: w.catalog, Registerer: w.metrics, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Authorizer: &admissiontest.Authorizer{Allow: func(a authz.Attributes) bool { return w.allowed != nil && w.allowed(a) }},
 		Proxy:      func(*http.Request) (*url.URL, error) { return nil, nil },
 	})

@@ -38,32 +38,35 @@ func (r resolving) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // bounded fails the reading of an answer that is too large.
-type bounded struct{ next http.RoundTripper }
+type bounded struct {
+	next http.RoundTripper
+	max  int // bytes
+}
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(request)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // The texts are Kubernetes'.
 	}
-	response.Body = &limitedBody{ReadCloser: response.Body, left: maxAnswer}
+	response.Body = &limitedBody{ReadCloser: response.Body, left: b.max, max: b.max}
 	return response, nil
 }
 
 // limitedBody returns an error after left bytes.
 type limitedBody struct {
 	io.ReadCloser
-	left int
+	left, max int
 }
 
 func (l *limitedBody) Read(into []byte) (int, error) {
 	if l.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return 0, fmt.Errorf("the answer has more than %d bytes", l.max)
 	}
 	// One byte more than allowed tells a full answer from one that is too large.
 	n, err := l.ReadCloser.Read(into[:min(len(into), l.left+1)])
 	l.left -= n
 	if l.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return 0, fmt.Errorf("the answer has more than %d bytes", l.max)
 	}
 	return n, err //nolint:wrapcheck // io.EOF must stay itself.
 }

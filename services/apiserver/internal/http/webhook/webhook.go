@@ -23,9 +23,9 @@ import (
 const (
 	// defaultPort is the port of a Service without one.
 	defaultPort = 443
-	// maxAnswer is the size of the largest answer that is read, in bytes. A patch that replaces the
-	// largest object has less.
-	maxAnswer = 8 << 20
+	// defaultMaxAnswer is the size of the largest answer that is read by default, in bytes. A patch that
+	// replaces the largest object has less.
+	defaultMaxAnswer = 8 << 20
 	// Connections to one server that wait for calls, and for how long. The values are client-go's.
 	idleConnections = 25
 	idleTime        = 90 * time.Second
@@ -77,7 +77,7 @@ func (t Target) key() key {
 	return k
 }
 
-// Config configures Clients. All fields but Proxy are required.
+// Config configures Clients. All fields but Proxy and MaxAnswer are required.
 type Config struct {
 	// Documents is a scheme of the documents that are sent and received, in the API versions that
 	// Versions lists.
@@ -85,11 +85,15 @@ type Config struct {
 	Versions  runtime.GroupVersioner
 	// Resolver finds the endpoints of Services.
 	Resolver Resolver
+	// Credentials tell webhooks who calls them; it may be nil.
+	Credentials *Credentials
 	// UserAgent names the caller.
 	UserAgent string
 	// Proxy returns the proxy for a request to a URL; http.ProxyFromEnvironment if nil, as in
 	// Kubernetes. Services are always called directly.
 	Proxy func(*http.Request) (*url.URL, error)
+	// MaxAnswer is the size of the largest answer that is read, in bytes; 8 MiB if 0.
+	MaxAnswer int
 }
 
 // Clients holds a client, with its open connections, for each webhook that is in use. Any goroutine
@@ -106,6 +110,9 @@ type Clients struct {
 func New(cfg Config) *Clients {
 	if cfg.Proxy == nil {
 		cfg.Proxy = http.ProxyFromEnvironment
+	}
+	if cfg.MaxAnswer == 0 {
+		cfg.MaxAnswer = defaultMaxAnswer
 	}
 	codecs := serializer.NewCodecFactory(cfg.Documents)
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
@@ -186,7 +193,7 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 		TLSHandshakeTimeout: handshakeTime, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
 		MaxResponseHeaderBytes: maxHeaders,
 	}
-	var round http.RoundTripper = bounded{transport}
+	var round http.RoundTripper = bounded{transport, c.cfg.MaxAnswer}
 	switch s := target.Service; {
 	case s != nil:
 		secured.ServerName = s.host()
@@ -202,6 +209,10 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 		}
 		config.Host, config.APIPath = u.Scheme+"://"+u.Host, u.Path
 		transport.Proxy = c.cfg.Proxy
+	}
+	round, err := c.cfg.Credentials.present(hostPort(config.Host), secured, round)
+	if err != nil {
+		return nil, err
 	}
 	client, err := rest.UnversionedRESTClientForConfigAndClient(config, &http.Client{
 		Transport: round,

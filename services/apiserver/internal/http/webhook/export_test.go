@@ -1,0 +1,4 @@
+package webhook
+
+// UserOf returns the user for HOST:PORT.
+var UserOf = (*Credentials).of

@@ -31,8 +31,9 @@ import (
 // newHandler builds the handler of all requests.
 func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error) {
 	encoder := response.New(p.table, p.cfg.Logger)
-	metrics := filters.NewMetrics(p.cfg.Registerer)
+	metrics := filters.NewMetrics(p.cfg.Registerer, p.table)
 	p.measureCertificates()
+	p.measureExpressions()
 	api, err := rest.New(rest.Config{
 		Table: p.table, Registry: p.registry, Encoder: encoder, Fences: p.access.Fences(), Parts: p.parts(encoder, accounts),
 		Reviews: p.reviews(p.users), Observations: p.observations(), Logger: p.cfg.Logger, Trace: p.cfg.Trace, Watching: p.watching, Sent: metrics.Sent,

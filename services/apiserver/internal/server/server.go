@@ -12,14 +12,13 @@ import (
 
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
 	"github.com/garboard/garboard/services/apiserver/internal/http/access"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/server/config"
 	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
@@ -157,9 +156,9 @@ func (p *plane) assemble() error {
 	}
 	p.registry, err = registry.New(registry.Config{
 		Catalog: p.catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
-		Registerer: p.cfg.Registerer, Authorizer: p.access.Authorizer(), Admission: []admission.Plugin{p.access.Escalation()},
+		Registerer: p.cfg.Registerer, Authorizer: p.access.Authorizer(), Admission: p.access.Plugins(),
 		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
-		AdmissionConfigurations: p.cfg.Admission.Configurations(),
+		AdmissionConfigurations: p.cfg.Admission.Configurations(), Identity: kubernetesservice.LeaseName(p.cfg.Hostname),
 	})
 	if err != nil {
 		return err
@@ -178,7 +177,7 @@ func (p *plane) assemble() error {
 	p.members = kubernetesservice.New(kubernetesservice.Config{
 		Table: p.table, Store: st, Registry: p.registry, Address: address, Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
 	})
-	converters, err := custom.NewConverters(p.endpoints())
+	converters, err := conversion.New(conversion.Config{Resolver: p.endpoints(), Registerer: p.cfg.Registerer})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,8 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/escalation"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/policyparams"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/resourceclaims"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
@@ -106,8 +109,13 @@ func (a *Access) roleKinds() []*scheme.Kind {
 	}
 }
 
-// Escalation returns the plugin that keeps users from granting rights that they don't have.
-func (a *Access) Escalation() admission.Plugin {
+// Plugins returns the checks of rights that run as admission plugins.
+func (a *Access) Plugins() []admission.Plugin {
+	return []admission.Plugin{a.escalation(), a.resourceClaims(), a.policyParams()}
+}
+
+// escalation returns the plugin that keeps users from granting rights that they don't have.
+func (a *Access) escalation() admission.Plugin {
 	return escalation.Plugin(escalation.Config{
 		Authorizer: a.authorizer, Holder: a.roles,
 		Role: func(ctx context.Context, namespace, name string) (*rbacv1.Role, error) {
@@ -117,6 +125,31 @@ func (a *Access) Escalation() admission.Plugin {
 			return stored[*rbacv1.ClusterRole](ctx, a, "", name)
 		},
 		CatchUp: func(ctx context.Context) error { return a.catchUp(ctx, a.roleKinds()...) },
+	})
+}
+
+// policyParams returns the plugin that keeps users from reading objects through policies.
+func (a *Access) policyParams() admission.Plugin {
+	return policyparams.Plugin(policyparams.Config{
+		Table: a.table, Authorizer: a.authorizer,
+		Validating: func(ctx context.Context, name string) (*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
+			return stored[*admissionregistrationv1.ValidatingAdmissionPolicy](ctx, a, "", name)
+		},
+		Mutating: func(ctx context.Context, name string) (*admissionregistrationv1.MutatingAdmissionPolicy, error) {
+			return stored[*admissionregistrationv1.MutatingAdmissionPolicy](ctx, a, "", name)
+		},
+		CatchUp: func(ctx context.Context) error { return a.catchUp(ctx, a.roleKinds()...) },
+	})
+}
+
+// resourceClaims returns the plugin that checks who may use devices as an administrator, and who may write
+// which part of a claim's status.
+func (a *Access) resourceClaims() admission.Plugin {
+	return resourceclaims.Plugin(resourceclaims.Config{
+		Authorizer: a.authorizer,
+		Namespace: func(ctx context.Context, name string) (*corev1.Namespace, error) {
+			return stored[*corev1.Namespace](ctx, a, "", name)
+		},
 	})
 }
 

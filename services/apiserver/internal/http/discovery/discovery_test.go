@@ -87,7 +87,10 @@ func TestClientGo(t *testing.T) {
 			}
 			for resource, want := range map[string]string{
 				"v1 pods": "xPOwRZ+Yhw8=", "autoscaling/v1 horizontalpodautoscalers": "qwQve8ut294=", "autoscaling/v2 horizontalpodautoscalers": "qwQve8ut294=",
-				"apiextensions.k8s.io/v1 customresourcedefinitions": "jfWCUB31mvA=", // of v1beta1
+				"apiextensions.k8s.io/v1 customresourcedefinitions":   "jfWCUB31mvA=", // of v1beta1
+				"certificates.k8s.io/v1 clustertrustbundles":          "v5yhuVertL4=", // of v1beta1
+				"resource.k8s.io/v1 devicetaintrules":                 "i+85+TcIKpA=", // of v1beta2
+				"storagemigration.k8s.io/v1 storageversionmigrations": "pCjmmKOkLy4=", // of v1beta1
 				"v1 pods/status": "", "authentication.k8s.io/v1 tokenreviews": "",
 			} {
 				// The aggregated form has no such field.
@@ -118,7 +121,7 @@ func preferred() []string {
 		"authorization.k8s.io/v1", "autoscaling/v2", "autoscaling/v1", "batch/v1", "certificates.k8s.io/v1",
 		"networking.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1",
 		"admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "node.k8s.io/v1",
-		"discovery.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "resource.k8s.io/v1",
+		"discovery.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "resource.k8s.io/v1", "storagemigration.k8s.io/v1",
 	}
 }
 

@@ -56,7 +56,7 @@ func newChain(t testing.TB, metrics prometheus.Registerer, other http.HandlerFun
 	}
 	return New(Config{
 		API: api, Other: other, Authenticator: authn.New(authn.Config{}), Authorizer: health{}, Encoder: encoder, Logger: log,
-		Metrics: NewMetrics(metrics), Limits: Limits{Reads: maxReads, Writes: 1, NoShares: true},
+		Metrics: NewMetrics(metrics, table), Limits: Limits{Reads: maxReads, Writes: 1, NoShares: true},
 	})
 }
 

@@ -25,12 +25,14 @@ type Metrics struct {
 	aborts   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	authTime *prometheus.HistogramVec
+	removal  *removal
 }
 
-// NewMetrics creates and registers the metrics.
-func NewMetrics(registerer prometheus.Registerer) *Metrics {
+// NewMetrics creates and registers the metrics of the kinds of a table.
+func NewMetrics(registerer prometheus.Registerer, table *scheme.Table) *Metrics {
 	what := []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
 	m := &Metrics{
+		removal: newRemoval(table),
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_request_total", Help: "Requests served, by operation and HTTP status code.",
 		}, append([]string{"code", "dry_run"}, what...)),
@@ -70,6 +72,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 
 // Sent counts an event sent to a watch.
 func (m *Metrics) Sent(kind *scheme.Kind) {
+	m.removal.count(kind.Group, kind.Version, kind.Resource)
 	m.events.WithLabelValues(kind.Group, kind.Version, kind.Resource).Inc()
 }
 
@@ -112,6 +115,7 @@ func (m *Metrics) authenticated(ok bool, err error, took time.Duration) {
 
 // begin counts the start of a request; the returned function counts its end.
 func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int, took time.Duration) {
+	m.forget()
 	dryRun := r.URL.Query().Get("dryRun")
 	if dryRun != "" {
 		dryRun = "All" // A client must not be able to create labels.
@@ -128,6 +132,7 @@ func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int
 	running.Inc()
 	return func(code int, took time.Duration) {
 		running.Dec()
+		m.removal.count(what[1], what[2], what[3])
 		m.total.WithLabelValues(append([]string{strconv.Itoa(code), dryRun}, what...)...).Inc()
 		if !long {
 			m.duration.WithLabelValues(append([]string{dryRun}, what...)...).Observe(took.Seconds())

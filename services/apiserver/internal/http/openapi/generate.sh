@@ -3,7 +3,7 @@
 # packages are read-only: their model names are part of their releases.
 set -euo pipefail
 packages=(
-	k8s.io/api/{admissionregistration,apps,authentication,authorization,autoscaling,batch,certificates,coordination,core,discovery,events,flowcontrol,networking,node,policy,rbac,resource,scheduling,storage}/v1
+	k8s.io/api/{admissionregistration,apps,authentication,authorization,autoscaling,batch,certificates,coordination,core,discovery,events,flowcontrol,networking,node,policy,rbac,resource,scheduling,storage,storagemigration}/v1
 	k8s.io/api/{autoscaling/v2,scheduling/v1alpha3}
 	k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1
 	k8s.io/kube-aggregator/pkg/apis/apiregistration/v1

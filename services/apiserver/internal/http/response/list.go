@@ -26,8 +26,9 @@ type List struct {
 	Meta metav1.ListMeta
 	// Len is the number of items.
 	Len int
-	// Item returns one item: the object and, if it is at hand, its protobuf message without the
-	// resourceVersion. Both are shared and must not be changed.
+	// Item returns one item: the object and, if it is at hand, its stored form without the
+	// resourceVersion: a protobuf message, or JSON for a custom kind. Both are shared and must not be
+	// changed.
 	Item func(i int) (obj scheme.Object, plain []byte)
 }
 
@@ -62,11 +63,9 @@ func (e *Encoder) jsonList(w http.ResponseWriter, r *http.Request, format Format
 		if i > 0 {
 			item.WriteByte(',')
 		}
-		obj, _ := list.Item(i)
-		if err := format.Info.Serializer.Encode(bare.of(obj), &item); err != nil {
+		if err := appendItem(&item, format, &bare, list, i); err != nil {
 			return b.fail(fmt.Errorf("encoding an item of a list: %w", err))
 		}
-		item.Truncate(item.Len() - 1) // the serializer ends with a newline
 		if _, err := b.Write(item.Bytes()); err != nil {
 			e.gone(r, err)
 			b.release()
@@ -77,6 +76,22 @@ func (e *Encoder) jsonList(w http.ResponseWriter, r *http.Request, format Format
 	item.WriteString("]}\n")
 	_, err = b.Write(item.Bytes())
 	e.gone(r, errors.Join(err, b.end()))
+	return nil
+}
+
+// appendItem writes an item in JSON. A custom object whose stored bytes are at hand is not encoded again.
+func appendItem(to *bytes.Buffer, format Format, bare *bareCopy, list List, i int) error {
+	obj, plain := list.Item(i)
+	if _, loose := obj.(*unstructured.Unstructured); loose && plain != nil {
+		if place, ok := versionIn(plain); ok {
+			_, err := to.Write(place.appendVersioned(to.AvailableBuffer(), plain, obj.GetResourceVersion()))
+			return err
+		}
+	}
+	if err := format.Info.Serializer.Encode(bare.of(obj), to); err != nil {
+		return err
+	}
+	to.Truncate(to.Len() - 1) // the serializer ends with a newline
 	return nil
 }
 

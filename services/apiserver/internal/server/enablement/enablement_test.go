@@ -1,7 +1,6 @@
 package enablement_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -136,7 +135,7 @@ func TestServed(t *testing.T) {
 		}
 		ga++
 		// Webhooks speak it; Kubernetes registers it and does not serve it either.
-		if !served[version.String()] && version.Group != "admission.k8s.io" && !slices.Contains(later, version.String()) {
+		if !served[version.String()] && version.Group != "admission.k8s.io" {
 			t.Errorf("%s is not served", version)
 		}
 	}
@@ -144,6 +143,3 @@ func TestServed(t *testing.T) {
 		t.Errorf("there are only %d generally available versions", ga)
 	}
 }
-
-// later are the versions whose kinds come with custom kinds.
-var later = []string{"apiextensions.k8s.io/v1", "storagemigration.k8s.io/v1"}

@@ -107,7 +107,9 @@ func (s *Elections) term(ctx context.Context, e Election, peaceful time.Time, le
 	// leader need not wait for the lease to expire.
 	sessionCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	session, err := s.session(ctx, sessionCtx)
+	client, release := s.resigning(ctx)
+	defer release()
+	session, err := s.session(ctx, sessionCtx, client)
 	if err != nil {
 		return err
 	}
@@ -201,13 +203,24 @@ func (s *Elections) awaitDeletion(ctx context.Context, key string, revision int6
 	}
 }
 
-// session creates a lease that is kept alive. ctx bounds the creation, sessionCtx the lifetime.
-func (s *Elections) session(ctx, sessionCtx context.Context) (*concurrency.Session, error) {
+// resigning returns the client with a context that ends resignTimeout after ctx, or with release. etcd's
+// library resigns a candidate whose campaign was cancelled within the client's context only: without etcd,
+// that would never end.
+func (s *Elections) resigning(ctx context.Context) (client *clientv3.Client, release func()) {
+	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(resignTimeout, cancel) })
+	client = clientv3.NewCtxClient(bounded)
+	client.KV, client.Lease, client.Watcher = s.client.KV, s.client.Lease, s.client.Watcher
+	return client, func() { stop(); cancel() }
+}
+
+// session creates a lease that client keeps alive. ctx bounds the creation, sessionCtx the lifetime.
+func (s *Elections) session(ctx, sessionCtx context.Context, client *clientv3.Client) (*concurrency.Session, error) {
 	lease, err := s.client.Grant(ctx, int64(leaseTTL/time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("granting the lease of an election: %w", etcd.APIError(err))
 	}
-	session, err := concurrency.NewSession(s.client, concurrency.WithContext(sessionCtx),
+	session, err := concurrency.NewSession(client, concurrency.WithContext(sessionCtx),
 		concurrency.WithLease(lease.ID), concurrency.WithTTL(int(leaseTTL/time.Second)))
 	if err != nil {
 		return nil, fmt.Errorf("keeping the lease of an election: %w", err)

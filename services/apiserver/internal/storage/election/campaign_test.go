@@ -271,6 +271,33 @@ func TestCampaign(t *testing.T) {
 	running.Wait()
 }
 
+// TestCandidateEndsWithoutEtcd checks that neither a leader nor a candidate in line waits for etcd when it is
+// told to stop.
+func TestCandidateEndsWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	server, all := etcdtest.Start(t), &crowd{}
+	leader := campaign(t, open(t, server), all.member())
+	waitFor(t, leader.elected)
+	waiting := all.member()
+	candidate := campaign(t, open(t, server), waiting)
+	waitFor(t, waiting.looks)
+	server.Stop(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			server.Restart(t) // Without it, the one that waits would never end.
+		}
+	})
+	ended := make(chan string, 2)
+	for name, r := range map[string]*runner{"leader": leader, "candidate": candidate} {
+		go func() {
+			r.stop()
+			ended <- name
+		}()
+	}
+	waitFor(t, ended)
+	waitFor(t, ended)
+}
+
 // TestLeader checks that other processes learn the name of the process that leads, of that election
 // only, and none after it has resigned.
 func TestLeader(t *testing.T) {

@@ -132,6 +132,7 @@ func (f *Feeds) end(kind *scheme.Kind) {
 			one.remove()
 		}
 	}
+	f.cfg.Store.Forget(kind)
 }
 
 // keep checks periodically whether another process found that an etcd cluster was set back. Feeds

@@ -59,7 +59,8 @@ type Item struct {
 	Key string
 	// Object is its state.
 	Object scheme.Object
-	// Plain is its protobuf message without the resourceVersion; nil if it is not at hand.
+	// Plain is its protobuf message, or its JSON if it is of a custom kind, without the resourceVersion; nil
+	// if it is not at hand.
 	Plain []byte
 	// Encodings are the encodings of Object; nil if none are kept.
 	Encodings *encoded.Forms

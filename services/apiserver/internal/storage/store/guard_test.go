@@ -79,11 +79,14 @@ func TestGoldenKeys(t *testing.T) {
 	var keys []string
 	for key, value := range values {
 		keys = append(keys, key)
-		if strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") {
-			if !strings.HasPrefix(value, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",`) {
-				t.Errorf("the value of %s is not in Kubernetes' storage encoding: %q", key, value)
-			}
-		} else if !strings.HasPrefix(value, "k8s\x00") {
+		begin := "k8s\x00"
+		switch {
+		case strings.HasPrefix(key, "/registry/apiextensions.k8s.io/"):
+			begin = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",`
+		case strings.HasPrefix(key, "/registry/apiregistration.k8s.io/"):
+			begin = `{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1",`
+		}
+		if !strings.HasPrefix(value, begin) {
 			t.Errorf("the value of %s is not in Kubernetes' storage encoding: %q", key, value)
 		}
 	}

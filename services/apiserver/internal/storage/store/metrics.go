@@ -75,3 +75,16 @@ func (m *metrics) fence(kind *scheme.Kind, err error) {
 		m.fences.WithLabelValues(kind.Group, kind.Resource, outcomeRefused).Inc()
 	}
 }
+
+// Forget removes the metrics of a kind that is no longer served, unless its resource is again. Whoever may
+// define kinds could make series without end.
+func (s *Store) Forget(kind *scheme.Kind) {
+	if s.table.Stored(kind.GroupResource()) != nil {
+		return
+	}
+	labels := prometheus.Labels{"group": kind.Group, "resource": kind.Resource}
+	m := s.metrics
+	for _, vec := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.duration, m.requests, m.failures, m.corrupt, m.fences} {
+		vec.DeletePartialMatch(labels)
+	}
+}

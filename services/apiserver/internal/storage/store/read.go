@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
@@ -233,11 +236,24 @@ func (s *Store) decode(kind *scheme.Kind, kv *mvccpb.KeyValue) (scheme.Object, e
 
 // encode returns the bytes to store, without the resourceVersion, which etcd determines.
 func (s *Store) encode(kind *scheme.Kind, obj scheme.Object) ([]byte, error) {
-	copied, ok := obj.DeepCopyObject().(scheme.Object)
+	copied, ok := withOwnMetadata(obj).(scheme.Object)
 	if !ok {
 		return nil, fmt.Errorf("encoding a %s: the copy of %T is not an API object", kind.Kind, obj)
 	}
 	copied.SetResourceVersion("")
 	copied.SetSelfLink("")
 	return s.table.EncodeStorage(kind, copied)
+}
+
+// withOwnMetadata returns a copy whose metadata may be changed.
+func withOwnMetadata(obj scheme.Object) runtime.Object {
+	u, loose := obj.(*unstructured.Unstructured)
+	if !loose {
+		return obj.DeepCopyObject()
+	}
+	fields := maps.Clone(u.Object)
+	if metadata, ok := fields["metadata"].(map[string]any); ok {
+		fields["metadata"] = maps.Clone(metadata)
+	}
+	return &unstructured.Unstructured{Object: fields}
 }

@@ -165,7 +165,8 @@ func (e *every) inEtcd(name string) {
 	case "apiextensions.k8s.io":
 		// Kubernetes stores it as v1beta1, which only the table knows.
 		obj, err = e.table.DecodeStorage(e.kind, []byte(value))
-		gvk = &e.kind.Storage
+		stored := e.kind.Encoded()
+		gvk = &stored
 	}
 	if err != nil {
 		e.Fatal(err)
@@ -174,7 +175,7 @@ func (e *every) inEtcd(name string) {
 	if err != nil {
 		e.Fatal(err)
 	}
-	if *gvk != e.kind.Storage || access.GetName() != name || access.GetUID() == "" || access.GetResourceVersion() != "" {
+	if *gvk != e.kind.Encoded() || access.GetName() != name || access.GetUID() == "" || access.GetResourceVersion() != "" {
 		e.Errorf("etcd holds a %s %q, uid %q, resourceVersion %q", gvk, access.GetName(), access.GetUID(), access.GetResourceVersion())
 	}
 }

@@ -64,8 +64,17 @@ func (k *Keeper) finalizeOnce(ctx context.Context, name string, uid types.UID) {
 }
 
 // finalize deletes the objects of a definition that is being deleted, and lets the definition go when there
-// are none. It returns an error if that is not so yet.
+// are none. It returns an error if that is not so yet. Every apiserver does the same at the same time, and the
+// watch cache of a slower one still has the definition after a faster one has let it go: that is no error.
 func (k *Keeper) finalize(ctx context.Context, c *crd) error {
+	if err := k.letGo(ctx, c); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// letGo does what finalize does, and returns the API error NotFound if the definition is gone.
+func (k *Keeper) letGo(ctx context.Context, c *crd) error {
 	select {
 	case k.slots <- struct{}{}:
 		defer func() { <-k.slots }()
@@ -94,9 +103,6 @@ func (k *Keeper) finalize(ctx context.Context, c *crd) error {
 		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(name string) bool { return name == apiextensionsv1.CustomResourceCleanupFinalizer })
 		return next, nil
 	}, registry.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	return err
 }
 

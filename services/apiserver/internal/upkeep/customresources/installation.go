@@ -1,13 +1,17 @@
 package customresources
 
 import (
+	"context"
 	"reflect"
 	"slices"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
@@ -17,6 +21,47 @@ import (
 type installation struct {
 	of    *crd
 	kinds []*scheme.Kind
+}
+
+// refusal is why a definition could not be installed.
+type refusal struct {
+	generation int64
+	err        error
+	delays     wait.Backoff
+	again      time.Time
+	settled    string // the version of the definition of which nothing else is left to do
+}
+
+// installOnce is install, but it tries a definition that cannot be installed less and less often: what makes
+// it fail is mostly in itself, and to read it can take seconds.
+func (k *Keeper) installOnce(ctx context.Context, c *crd) error {
+	was := k.refused[c.UID]
+	if was.err != nil && was.generation == c.Generation && time.Now().Before(was.again) {
+		return was.err
+	}
+	err := k.install(c)
+	if err == nil {
+		delete(k.refused, c.UID)
+		return nil
+	}
+	k.cfg.Logger.WarnContext(ctx, "cannot serve a custom resource", "name", c.Name, "err", err)
+	if was.err == nil || was.generation != c.Generation {
+		was.delays = backoff.Doubling(retryPause/2, retryLargest/2, 2)
+	}
+	pause := was.delays.Step()
+	k.refused[c.UID] = refusal{generation: c.Generation, err: err, delays: was.delays, again: time.Now().Add(pause)}
+	return err
+}
+
+// unserved records why a definition is not served, if it never was. It reports whether the status changed.
+func unserved(c *crd, why error) bool {
+	next := condition{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse, Reason: "NotServed", Message: why.Error()}
+	was := apihelpers.FindCRDCondition(c, next.Type)
+	if c.DeletionTimestamp != nil || was != nil && was.Status == apiextensionsv1.ConditionTrue || apihelpers.IsCRDConditionEquivalent(&next, was) {
+		return false
+	}
+	setCondition(c, next)
+	return true
 }
 
 // installable reports whether a definition has all the names under which it is served, and can be served.
@@ -59,6 +104,13 @@ func (k *Keeper) install(c *crd) error {
 	return nil
 }
 
+// keepShared makes an installation refer to the definition in the watch cache, not to an equal copy of it.
+func (k *Keeper) keepShared(c *crd) {
+	if was := k.installed[c.Name]; was != nil {
+		was.of = c
+	}
+}
+
 // sameForClients reports whether two states of a definition serve the same.
 func sameForClients(a, b *crd) bool {
 	return (a.DeletionTimestamp != nil) == (b.DeletionTimestamp != nil) &&
@@ -97,8 +149,12 @@ func (k *Keeper) remove(name string) {
 
 // removeOthers removes what the catalog has of definitions that are no longer there.
 func (k *Keeper) removeOthers(all []*crd) {
+	there := make(map[string]bool, len(all))
+	for _, c := range all {
+		there[c.Name] = true
+	}
 	for name := range k.installed {
-		if !slices.ContainsFunc(all, func(c *crd) bool { return c.Name == name }) {
+		if !there[name] {
 			k.remove(name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
@@ -30,7 +32,7 @@ type Config struct {
 	// Catalog is where kinds are installed.
 	Catalog *kinds.Catalog
 	// Converters convert custom resources between versions.
-	Converters *custom.Converters
+	Converters *conversion.Converters
 	// Registry reads and writes definitions and custom resources.
 	Registry *registry.Registry
 	// Feeds are the watch caches.
@@ -46,6 +48,7 @@ type Keeper struct {
 	kind      *scheme.Kind
 	installed map[string]*installation // by the definition's name
 	settled   map[types.UID]string     // the version of a definition of which nothing is left to do
+	refused   map[types.UID]refusal    // of definitions that could not be installed
 
 	slots      chan struct{} // holds an element for each finalization that runs
 	ended      sync.WaitGroup
@@ -60,7 +63,7 @@ func New(cfg Config) *Keeper {
 	}
 	return &Keeper{
 		cfg: cfg, kind: scheme.For[*crd](cfg.Catalog.Table()),
-		installed: map[string]*installation{}, settled: map[types.UID]string{}, finalizing: map[types.UID]bool{}, slots: make(chan struct{}, finalizations),
+		installed: map[string]*installation{}, settled: map[types.UID]string{}, refused: map[types.UID]refusal{}, finalizing: map[types.UID]bool{}, slots: make(chan struct{}, finalizations),
 	}
 }
 
@@ -88,6 +91,7 @@ func (k *Keeper) Install(ctx context.Context) error {
 
 // Run follows the definitions until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
+	defer k.cfg.Converters.Close()
 	defer k.ended.Wait()
 	for {
 		err := k.follow(ctx)
@@ -122,6 +126,7 @@ func (k *Keeper) follow(ctx context.Context) error {
 			if len(batch.Events) == 0 {
 				continue
 			}
+			skip(watcher)
 		case <-again.C:
 		}
 		objects := source.CachedIn(fabric.View{})
@@ -141,6 +146,14 @@ func (k *Keeper) follow(ctx context.Context) error {
 	}
 }
 
+// skip discards the batches that are at hand: the cache has what they tell, and looking at all definitions
+// for each of many would take long.
+func skip(watcher *feed.Watcher) {
+	for len(watcher.Events()) > 0 {
+		<-watcher.Events()
+	}
+}
+
 // definitionsOf returns the definitions in the order of their creation: the first to want a name has it.
 func definitionsOf(objects []scheme.Object) []*crd {
 	var all []*crd
@@ -157,22 +170,36 @@ func definitionsOf(objects []scheme.Object) []*crd {
 
 // keep brings the catalog and the status of all definitions into step. It reports whether it could.
 func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
+	k.removeOthers(all) // A definition may have the names of one that is gone.
 	done, settled := true, map[types.UID]string{}
 	for i, one := range all {
-		if k.settled[one.UID] == one.ResourceVersion && hasItsNames(one) {
+		if k.settled[one.UID] == one.ResourceVersion {
 			settled[one.UID] = one.ResourceVersion
+			continue
+		}
+		if was, ok := k.refused[one.UID]; ok && was.settled == one.ResourceVersion && hasItsNames(one) && time.Now().Before(was.again) {
+			done = false
 			continue
 		}
 		next := one.DeepCopy()
 		names, structure, approval := acceptNames(next, all), judgeStructure(next), judgeApproval(next)
 		all[i] = next // Whoever comes later sees the names that this one has now.
-		if err := k.install(next); err != nil {
-			k.cfg.Logger.WarnContext(ctx, "cannot serve a custom resource", "name", one.Name, "err", err)
-			done = false
-			continue
+		var established bool
+		if err := k.installOnce(ctx, next); err != nil {
+			done, established = false, unserved(next, err)
+		} else {
+			established = establish(next)
 		}
-		if established := establish(next); !names && !structure && !approval && !established {
-			settled[one.UID] = one.ResourceVersion
+		if !names && !structure && !approval && !established {
+			if was, ok := k.refused[one.UID]; ok {
+				was.settled = one.ResourceVersion
+				k.refused[one.UID] = was
+			} else {
+				if hasItsNames(one) { // Otherwise it may get them when others have changed.
+					settled[one.UID] = one.ResourceVersion
+				}
+				k.keepShared(one)
+			}
 			continue
 		}
 		if err := k.writeStatus(ctx, one, next); err != nil {
@@ -181,7 +208,10 @@ func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
 		}
 	}
 	k.settled = settled
-	k.removeOthers(all)
+	maps.DeleteFunc(k.refused, func(uid types.UID, _ refusal) bool {
+		return !slices.ContainsFunc(all, func(c *crd) bool { return c.UID == uid })
+	})
+	k.cfg.Converters.Keep(all)
 	return done
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
 
@@ -35,7 +35,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: registrytest.New(t)}
-	converters, err := custom.NewConverters(nowhere{})
+	converters, err := conversion.New(conversion.Config{Resolver: nowhere{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,14 +66,20 @@ func (w *world) run() {
 // define creates a definition with the version v1, which keeps all fields.
 func (w *world) define(names string) *crd {
 	w.T.Helper()
-	one, all := named("example.org", names, ""), true
+	return registrytest.Create(w.World, "", w.definition("example.org", names))
+}
+
+// definition returns a definition with the version v1, which keeps all fields.
+func (w *world) definition(group, names string) *crd {
+	w.T.Helper()
+	one, all := named(group, names, ""), true
 	one.Spec.Scope = apiextensionsv1.NamespaceScoped
 	one.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
 		Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
 			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &all},
 		},
 	}}
-	return registrytest.Create(w.World, "", one)
+	return one
 }
 
 // until waits until a definition is as wanted.

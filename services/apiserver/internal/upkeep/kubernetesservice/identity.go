@@ -36,13 +36,13 @@ type identity struct {
 }
 
 func newIdentity(hostname string) identity {
-	name := leaseName(hostname)
+	name := LeaseName(hostname)
 	return identity{hostname: hostname, name: name, holder: name + "_" + string(uuid.NewUUID())}
 }
 
-// leaseName returns Kubernetes' name: the hash of the host's name and the program's name, each
+// LeaseName returns Kubernetes' name of an apiserver, which its Lease has: the hash of the host's name and the program's name, each
 // preceded by its length.
-func leaseName(hostname string) string {
+func LeaseName(hostname string) string {
 	var data []byte
 	for _, part := range []string{hostname, writer} {
 		data = binary.BigEndian.AppendUint16(data, uint16(len(part)))

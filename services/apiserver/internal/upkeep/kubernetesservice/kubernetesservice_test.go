@@ -223,7 +223,7 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("the identities are %+v and %+v", m.identity, again.identity)
 	}
 	// Kubernetes' own name for the same host, so that its apiservers and ours do not collide.
-	if got := leaseName("node-1"); !strings.HasPrefix(got, "apiserver-") || len(got) != len("apiserver-")+26 || got == leaseName("node-2") {
+	if got := LeaseName("node-1"); !strings.HasPrefix(got, "apiserver-") || len(got) != len("apiserver-")+26 || got == LeaseName("node-2") {
 		t.Errorf("the name is %s", got)
 	}
 	old, seconds := metav1.NewMicroTime(time.Now().Add(-2*time.Hour)), int32(3600)

@@ -26,6 +26,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
 	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
 	"github.com/garboard/garboard/services/controllers/internal/servicecidrs"
+	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 )
 
@@ -119,6 +120,7 @@ func (s *Service) table(cfg control.Config, source informer.Source) []entry {
 		{"certificatesigningrequest-approving-controller", func() (controller, error) { return csrapprover.New(cfg) }},
 		{"certificatesigningrequest-cleaner-controller", func() (controller, error) { return csrcleaner.New(cfg) }},
 		{"service-cidr-controller", func() (controller, error) { return servicecidrs.New(cfg) }},
+		{"storage-version-migrator-controller", func() (controller, error) { return storageversionmigrator.New(cfg) }},
 	}
 }
 

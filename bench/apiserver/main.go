@@ -9,6 +9,9 @@
 //
 // where the processes must run on this machine; without -pids, only times are shown. Pods are
 // created in the namespace "bench", for a scheduler that does not exist, and removed at the end.
+//
+// With -kubernetes FILE, a kube-apiserver runs beside its own, on the same etcd below another prefix, with the
+// same certificates. Both get the requests of the parts custom, definitions and policies in turn.
 package main
 
 import (
@@ -21,36 +24,41 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/bench/command"
+	"github.com/garboard/garboard/bench/plane"
 )
 
 // settings has the flags.
 type settings struct {
-	kubeconfig string
-	pids       string
-	binary     string
-	parts      []string
-	clients    []int
-	watchers   []int
-	pods       []int
-	requests   int
-	listed     int
-	events     int
-	repeats    int
-	profiles   string
+	kubeconfig  string
+	pids        string
+	binary      string
+	kubernetes  string
+	parts       []string
+	clients     []int
+	watchers    []int
+	pods        []int
+	definitions []int
+	requests    int
+	listed      int
+	events      int
+	repeats     int
+	profiles    string
 }
 
 func main() { command.Main("bench/apiserver", parse, run) }
 
 func parse(args []string) (settings, error) {
-	s := settings{clients: []int{1, 8, 64}, watchers: []int{1, 10, 100, 1000}, pods: []int{0, 10_000, 50_000}}
+	s := settings{clients: []int{1, 8, 64}, watchers: []int{1, 10, 100, 1000}, pods: []int{0, 10_000, 50_000}, definitions: []int{100, 1000}}
 	set := flag.NewFlagSet("apiserver", flag.ExitOnError)
-	command.Parts(set, &s.parts, "requests", "lists", "watches", "memory")
+	command.Parts(set, &s.parts, "requests", "lists", "watches", "memory", "custom", "definitions", "policies")
 	command.Numbers(set, &s.clients, "clients", "numbers of concurrent clients")
 	command.Numbers(set, &s.watchers, "watchers", "numbers of watching clients")
 	command.Numbers(set, &s.pods, "pods", "numbers of pods with which to measure start-up and memory; not with -kubeconfig")
 	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the apiserver to measure; if empty, the benchmark starts one")
 	set.StringVar(&s.pids, "pids", "", "its processes on this machine: NAME=PID,...")
 	set.StringVar(&s.binary, "apiserver", "", "binary of the apiserver to start; built from ./cmd/apiserver if empty")
+	set.StringVar(&s.kubernetes, "kubernetes", "", "binary of a kube-apiserver, with which custom, definitions and policies compare")
+	command.Numbers(set, &s.definitions, "definitions", "numbers of custom resource definitions: created at once, and present in all")
 	set.IntVar(&s.requests, "requests", 5000, "requests of each verb per measurement")
 	set.IntVar(&s.listed, "listed", 10000, "number of pods to list")
 	set.IntVar(&s.events, "events", 1000, "watched changes per measurement")
@@ -62,6 +70,9 @@ func parse(args []string) (settings, error) {
 	if min(s.requests, s.events, s.repeats, s.listed, slices.Min(s.clients), slices.Min(s.watchers)) < 1 {
 		return s, fmt.Errorf("numbers of requests, clients, watchers, events and repeats must be above 0")
 	}
+	if s.listed < s.events && slices.Contains(s.parts, "custom") {
+		return s, fmt.Errorf("-listed must be at least -events: the listed custom resources are the watched ones")
+	}
 	return s, nil
 }
 
@@ -70,6 +81,8 @@ type bench struct {
 	settings
 	target *target
 	report *report
+	plane  *plane.Plane // nil if the apiserver already existed
+	sides  []*side
 }
 
 func run(ctx context.Context, s settings) (err error) {
@@ -78,18 +91,19 @@ func run(ctx context.Context, s settings) (err error) {
 		return fmt.Errorf("creating a folder for the servers' data: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	target, err := open(ctx, s, dir)
-	if err != nil {
+	b := &bench{settings: s}
+	defer func() { b.close() }()
+	if err := b.open(ctx, dir); err != nil {
 		return err
 	}
-	b := &bench{settings: s, target: target, report: newReport(os.Stdout, target.names())}
-	defer func() { target.close() }()
+	b.report = newReport(os.Stdout, b.target.names())
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
 	for _, part := range s.parts {
 		measure := map[string]func(context.Context) error{
 			"requests": b.requestsPart, "lists": b.lists, "watches": b.watches, "memory": b.memory,
+			"custom": b.custom, "definitions": b.definitionsPart, "policies": b.policies,
 		}[part]
 		if err := measure(ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", part, err)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,7 +46,7 @@ func (b *bench) memory(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			starts = append(starts, float64(b.target.own.started)/float64(time.Millisecond))
+			starts = append(starts, float64(b.target.own.Started)/float64(time.Millisecond))
 			cpu = append(cpu, float64(used[0])/float64(time.Millisecond))
 		}
 		restarted, err := b.resident(ctx)
@@ -55,7 +54,7 @@ func (b *bench) memory(ctx context.Context) error {
 			return err
 		}
 		if b.profiles != "" {
-			if err := b.target.debug(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n)), "/debug/pprof/heap", url.Values{"gc": {"1"}}); err != nil {
+			if err := b.target.heap(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n))); err != nil {
 				return err
 			}
 		}

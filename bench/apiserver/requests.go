@@ -34,16 +34,24 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made := client.Post().Resource("namespaces").Body(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}).Do(ctx).Error()
-	if made != nil && !apierrors.IsAlreadyExists(made) {
-		return fmt.Errorf("creating the namespace %s: %w", namespace, made)
+	if err := makeNamespace(ctx, client); err != nil {
+		return err
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}
-	made = client.Post().Namespace(namespace).Resource("serviceaccounts").Body(account).Do(ctx).Error()
+	made := client.Post().Namespace(namespace).Resource("serviceaccounts").Body(account).Do(ctx).Error()
 	if made != nil && !apierrors.IsAlreadyExists(made) {
 		return fmt.Errorf("creating the service account: %w", made)
 	}
 	return b.deleteAll(ctx)
+}
+
+// makeNamespace creates the namespace unless it is there.
+func makeNamespace(ctx context.Context, client *rest.RESTClient) error {
+	err := client.Post().Resource("namespaces").Body(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}).Do(ctx).Error()
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating the namespace %s: %w", namespace, err)
+	}
+	return nil
 }
 
 // clean removes what prepare and the measurements created.
@@ -127,18 +135,7 @@ func (b *bench) each(ctx context.Context, clients, n int, do verb) error {
 
 // clientsFor creates clients with established connections.
 func (b *bench) clientsFor(ctx context.Context, n int) ([]*rest.RESTClient, error) {
-	all := make([]*rest.RESTClient, n)
-	for i := range all {
-		client, err := b.target.client(protobuf)
-		if err != nil {
-			return nil, err
-		}
-		if err := client.Get().AbsPath("/version").Do(ctx).Error(); err != nil {
-			return nil, fmt.Errorf("connecting a client: %w", err)
-		}
-		all[i] = client
-	}
-	return all, nil
+	return b.target.connect(ctx, n, protobuf)
 }
 
 // spread distributes the numbers below n over the clients.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/bench/plane"
 )
 
 // profileTime is the duration of a CPU profile.
@@ -26,23 +27,21 @@ const profileTime = 10 * time.Second
 type target struct {
 	config    *rest.Config
 	processes []measure.Process
-	own       *plane // nil if the apiserver already existed
+	own       *plane.Server // nil if the apiserver already existed
 }
 
-// open connects to the apiserver, or starts one.
-func open(ctx context.Context, s settings, dir string) (*target, error) {
-	if s.kubeconfig == "" {
-		own, err := newPlane(ctx, s.binary, dir)
-		if err != nil {
-			return nil, err
-		}
-		t := &target{own: own}
-		if err := t.restart(ctx); err != nil {
-			own.close()
-			return nil, err
-		}
-		return t, nil
+// start starts an apiserver.
+func start(ctx context.Context, own *plane.Server) (*target, error) {
+	t := &target{own: own}
+	if err := t.restart(ctx); err != nil {
+		own.Stop()
+		return nil, err
 	}
+	return t, nil
+}
+
+// open connects to the apiserver that the flags name.
+func open(s settings) (*target, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", s.kubeconfig, err)
@@ -64,17 +63,17 @@ func open(ctx context.Context, s settings, dir string) (*target, error) {
 
 // restart starts or restarts the benchmark's own apiserver.
 func (t *target) restart(ctx context.Context) error {
-	config, err := t.own.restart(ctx)
+	config, err := t.own.Restart(ctx)
 	if err != nil {
 		return err
 	}
-	t.config, t.processes = config, t.own.processes()
+	t.config, t.processes = config, t.own.Processes()
 	return nil
 }
 
 func (t *target) close() {
 	if t.own != nil {
-		t.own.close()
+		t.own.Stop()
 	}
 }
 
@@ -100,6 +99,22 @@ func (t *target) client(contentType string) (*rest.RESTClient, error) {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
 	return client, nil
+}
+
+// connect creates clients with established connections.
+func (t *target) connect(ctx context.Context, n int, contentType string) ([]*rest.RESTClient, error) {
+	all := make([]*rest.RESTClient, n)
+	for i := range all {
+		client, err := t.client(contentType)
+		if err != nil {
+			return nil, err
+		}
+		if err := client.Get().AbsPath("/version").Do(ctx).Error(); err != nil {
+			return nil, fmt.Errorf("connecting a client: %w", err)
+		}
+		all[i] = client
+	}
+	return all, nil
 }
 
 // measure returns the cost of work.
@@ -139,6 +154,11 @@ func each[T any](processes []measure.Process, of func(measure.Process) (T, error
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// heap writes a heap profile of the apiserver after a collection.
+func (t *target) heap(ctx context.Context, path string) error {
+	return t.debug(ctx, path, "/debug/pprof/heap", url.Values{"gc": {"1"}})
 }
 
 // profile writes a CPU profile of the apiserver.

@@ -24,6 +24,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 )
 
 // everything has what the schema of a CustomResourceDefinition can have, and small ones that have little.
@@ -179,7 +180,7 @@ func TestOpenAPIOfCustomKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	converters, err := custom.NewConverters(nil)
+	converters, err := conversion.New(conversion.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,10 +52,8 @@ func (r resourceTexts) add(list metav1.APIResourceList) {
 
 // Why discovery differs from Kubernetes.
 const (
-	streams    = "streams and proxies are not served yet"
-	migration  = "comes with custom resources"
-	alpha      = "its feature, CSIVolumeHealth, is alpha and off; Kubernetes' golden files have all features on"
-	oldVersion = "stored as v1; Kubernetes stores a beta version until 1.38, and objects stored so are not read here yet"
+	streams = "streams and proxies are not served yet"
+	alpha   = "its feature, CSIVolumeHealth, is alpha and off; Kubernetes' golden files have all features on"
 )
 
 // differing are the resources of which discovery says something else than Kubernetes, with the reason.
@@ -63,10 +61,7 @@ func differing() map[string]string {
 	return map[string]string{
 		"v1 nodes/proxy": streams, "v1 pods/attach": streams, "v1 pods/exec": streams, "v1 pods/portforward": streams,
 		"v1 pods/proxy": streams, "v1 services/proxy": streams,
-		"storagemigration.k8s.io/v1 storageversionmigrations": migration, "storagemigration.k8s.io/v1 storageversionmigrations/status": migration,
-		"storage.k8s.io/v1 csinodes/status":          alpha,
-		"certificates.k8s.io/v1 clustertrustbundles": oldVersion, "certificates.k8s.io/v1 podcertificaterequests": oldVersion,
-		"resource.k8s.io/v1 devicetaintrules": oldVersion,
+		"storage.k8s.io/v1 csinodes/status": alpha,
 	}
 }
 

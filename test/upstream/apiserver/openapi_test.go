@@ -35,7 +35,6 @@ func dropCBOR(value any) {
 func notDescribed() map[string]string {
 	return map[string]string{
 		"logs":                           "its handler is off by default, and deprecated",
-		"apis/storagemigration.k8s.io":   migration,
 		"apis/internal.apiserver.k8s.io": "has alpha versions only", "apis/lifecycle.k8s.io": "has alpha versions only",
 	}
 }

@@ -74,6 +74,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
 	"k8s.io/kubernetes/pkg/registry/storage/volumeattachment"
 	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
+	"k8s.io/kubernetes/pkg/registry/storagemigration/storagemigration"
 	"k8s.io/utils/clock"
 )
 
@@ -193,6 +194,7 @@ func addAccess(add adder) {
 	add(hooks+"MutatingAdmissionPolicy", mutatingadmissionpolicy.NewStrategy(nil, noResources{}), nil)
 	add(hooks+"MutatingAdmissionPolicyBinding", mutatingadmissionpolicybinding.NewStrategy(nil, nil, noResources{}), nil)
 	add("flowcontrol.apiserver.k8s.io/v1 FlowSchema", flowschema.Strategy, flowschema.StatusStrategy)
+	add("storagemigration.k8s.io/v1 StorageVersionMigration", storagemigration.Strategy, storagemigration.StatusStrategy)
 	add("flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration", prioritylevelconfiguration.Strategy, prioritylevelconfiguration.StatusStrategy)
 }
 

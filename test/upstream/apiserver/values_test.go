@@ -15,6 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// Expressions of policies and webhooks: right and wrong ones of each type, by what they read.
+var expressions = []string{
+	"object.spec.replicas > 5", "oldObject == null", "params.limit > 3", "params", "variables.a", "variables.a == 1", "variables.web == true",
+	"has(object.metadata.labels) && object.metadata.labels.all(k, k != 'a')", "namespaceObject.metadata.name == 'a'", "namespaceObject.spec",
+	"request.userInfo.username == 'jane'", "request.nope", "authorizer.group('apps').resource('deployments').check('get').allowed()",
+	"authorizer.requestResource.check('get').allowed()", "'text'", "'a' + string(object.spec.replicas)", "null", "1", "nope", "a.b", "'a", "[1, 'a']",
+	"object.spec.replicas > 5 ? 'too many' : null", "Object{}", "Object{spec: Object.spec{replicas: 1}}", "Object{metadata: 1}", "Object.spec{}",
+	`[JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("a/b"), value: "c"}]`, `[JSONPatch{op: 1}]`, "[]", `JSONPatch{op: "add"}`,
+	"isURL('https://example.com')", "quantity('1Gi').isLessThan(quantity('2Gi'))", "ip('10.0.0.1').family() == 4", "semver('1.0.0').major() == 1",
+	"format.dns1123Label().validate('A').hasValue()", "dyn(1) == 1", "object.a.\n\n.b", "[1, 2].sum() == 3", "'a'.matches('[')", "duration('1h') > duration('x')",
+	strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300), "'" + strings.Repeat("a", 6<<10) + "'", "é == 1", "size(object.spec.list.map(x, x)) < 3",
+}
+
 // Words for strings, most of them good for something and wrong for the rest. Fields whose names end
 // in a key of special get words of their own as well.
 var (
@@ -47,7 +60,7 @@ var (
 		"APIGroup":     {"", "rbac.authorization.k8s.io", "apps", "snapshot.storage.k8s.io"},
 		"Schedule":     {"* * * * *", "@daily", "TZ=UTC * * * * *", "61 * * * *", "* * * *", "CRON_TZ=UTC 0 0 * * *"},
 		"TimeZone":     {"Etc/UTC", "Europe/Zurich", "Local", "Nope/Nowhere", ""},
-		"Expression":   {"true", "object.spec.x == 1", "1 +", ""},
+		"Expression":   append([]string{"true", "object.spec.x == 1", "1 +", "", " true "}, expressions...),
 		"Key":          {"a", "example.com/a", "Bad Key", "metadata.name", "kubernetes.io/hostname", "node.kubernetes.io/not-ready"},
 		"FieldPath":    {"metadata.name", "metadata.namespace", "metadata.labels['a']", "metadata.annotations", "spec.nodeName", "status.podIP", "spec.nope"},
 		"Resource":     {"limits.cpu", "requests.memory", "limits.nope", "pods", "limits.ephemeral-storage"},

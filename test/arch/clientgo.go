@@ -29,14 +29,15 @@ var clientGoRooms = map[string][]string{
 	"services/nodeagent":                 {"rest"},
 	"services/nodeagent/internal/join":   {"rest"},
 	// Webhooks are called by the client that Kubernetes calls them with, whose errors users see.
-	"services/apiserver/internal/http/webhook": {"rest"},
+	"services/apiserver/internal/http/webhook": {"rest", "tools/clientcmd", "tools/clientcmd/api"},
 	// Policies name their fields by JSON paths in the form of this package.
 	"services/apiserver/internal/kinds/admissionregistration": {"util/jsonpath"},
-	// Definitions of custom resources name fields by JSON paths, and webhooks by a client's configuration.
-	"services/apiserver/internal/kinds/custom": {"rest", "util/jsonpath"},
+	// Definitions of custom resources name fields by JSON paths.
+	"services/apiserver/internal/kinds/custom": {"util/jsonpath"},
 	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"bench/fabric":          {"kubernetes", "rest"},
+	"bench/plane":           {"rest", "tools/clientcmd", "tools/clientcmd/api"},
 	"test/chaos/load":       {"rest"},
 	"test/chaos/plane":      {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"test/conformance":      {"tools/clientcmd"},
@@ -47,6 +48,7 @@ var clientGoRooms = map[string][]string{
 	"test/outage/workload":  {"informers", "kubernetes", "tools/cache"},
 	// The harness provides the apiserver's tests with client-go's clients.
 	"services/apiserver/internal/test/harness": {"kubernetes", "rest", "tools/clientcmd"},
+	"test/operators/siteoperator":              {"kubernetes/scheme"},
 	"test/upstream/customresources/fixtures":   {"dynamic", "rest", "tools/clientcmd"}, // replaces what returns these
 }
 

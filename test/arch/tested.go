@@ -23,7 +23,6 @@ var testedElsewhere = map[string]string{
 	"libs/bus/embedded":                                   isTestSupport,
 	"libs/client/fake":                                    isTestSupport,
 	"libs/informer/internal/cache":                        "the tests of libs/informer and libs/informer/store compare it with client-go's store",
-	"libs/scheme":                                         mostlyTable,
 	"services/apiserver/internal/fabric/link":             isDoor,
 	"services/apiserver/internal/http/access":             isDoor,
 	"services/apiserver/internal/admission/admissiontest": isTestSupport,

@@ -20,8 +20,8 @@ func TestImages(t *testing.T) {
 		user      string
 		megabytes int
 	}{
-		// CEL, for custom resources and admission policies, and its grammar are some 15 MB of it.
-		"apiserver":   {"65532:65532", 80},
+		// CEL, for custom resources and admission policies, and its grammar are some 10 MB of it.
+		"apiserver":   {"65532:65532", 64},
 		"controllers": {"65532:65532", 60},
 		"scheduler":   {"65532:65532", 60},
 		"cli":         {"65532:65532", 120},

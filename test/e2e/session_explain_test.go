@@ -31,6 +31,7 @@ rbac.authorization.k8s.io/v1
 resource.k8s.io/v1
 scheduling.k8s.io/v1
 storage.k8s.io/v1
+storagemigration.k8s.io/v1
 v1
 `},
 		// The resources that Kubernetes serves, in the order of their groups.
@@ -106,6 +107,7 @@ csistoragecapacities                             storage.k8s.io/v1              
 storageclasses                      sc           storage.k8s.io/v1                 false        StorageClass
 volumeattachments                                storage.k8s.io/v1                 false        VolumeAttachment
 volumeattributesclasses             vac          storage.k8s.io/v1                 false        VolumeAttributesClass
+storageversionmigrations                         storagemigration.k8s.io/v1        false        StorageVersionMigration
 `},
 		{run: "api-resources --namespaced=false --api-group=rbac.authorization.k8s.io -o name", out: "clusterrolebindings.rbac.authorization.k8s.io\nclusterroles.rbac.authorization.k8s.io"},
 		{run: "api-resources --categories=all -o name", out: `

@@ -147,6 +147,9 @@ func stateText(r report.Watcher) string {
 	via := ""
 	if r.Via != "" {
 		via = " via " + plane.Plain(r.Via)
+		if r.Why != "" {
+			via += " (" + plane.Plain(r.Why) + ")"
+		}
 	}
 	switch {
 	case r.Stopped:

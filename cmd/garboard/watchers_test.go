@@ -25,7 +25,7 @@ func row(service, replica, resource string, change func(*report.Watcher)) report
 func TestWatchers(t *testing.T) {
 	rows := []report.Watcher{
 		row("scheduler", "s1", "pods", nil),
-		row("controllers", "c2", "deployments", func(r *report.Watcher) { r.Group, r.Via = "apps", informers.ViaHTTP }),
+		row("controllers", "c2", "deployments", func(r *report.Watcher) { r.Group, r.Via, r.Why = "apps", informers.ViaHTTP, "NATS is unreachable" }),
 		row("nodeagent/n", "n", "pods", func(r *report.Watcher) { r.View.Scope, r.Started = "n", false }),
 		row("controllers", "c1", "pods", func(r *report.Watcher) {
 			r.LagRevisions, r.LagSeconds, r.Queued, r.Handlers = 7, 3.14, 2, []informers.Handler{{Pending: 1}, {Pending: 5}}
@@ -51,7 +51,7 @@ func TestWatchers(t *testing.T) {
 	want := `SERVICE REPLICA RESOURCE VIEW REVISION LAG STATE QUEUE
 controllers c1 pods all 90 7 (3.1s) synced via NATS 7
 controllers c?[2J secrets namespace=a,name=b 90 0 reading via NATS 0
-controllers c2 deployments.apps all 90 0 synced via HTTP 0
+controllers c2 deployments.apps all 90 0 synced via HTTP (NATS is unreachable) 0
 nodeagent/n n pods node=n 90 0 not started 0
 scheduler s1 pods all 90 0 synced via NATS 0
 `

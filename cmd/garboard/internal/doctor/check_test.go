@@ -167,6 +167,9 @@ func TestBroken(t *testing.T) {
 			f.Status.Answers[1].Watchers[0].LagRevisions, f.Status.Answers[1].Watchers[0].LagSeconds = 5, 90
 		}, Fail, "Informers", "lag", "1m30s", "garboard watchers", 0},
 		{"over HTTP", func(f *Facts) { f.Status.Answers[3].Watchers[0].Via = "HTTP" }, Warn, "Informers", "by HTTP", "nodeagent node pods", "NATS", 0},
+		{"over HTTP, and why", func(f *Facts) {
+			f.Status.Answers[3].Watchers[0].Via, f.Status.Answers[3].Watchers[0].Why = "HTTP", "NATS refuses the subscription"
+		}, Warn, "Informers", "by HTTP", "nodeagent node pods (NATS refuses the subscription)", "renewed within seconds", 0},
 		{"silent", func(f *Facts) { f.Status.Answers[3].Watchers[0].SilentSeconds = 99 }, Warn, "Informers", "silent", "nodeagent node pods", "publisher", 0},
 		{"not ready for long", func(f *Facts) { f.Status.Answers[2].NotReady = "pods are unsynced" }, Fail, "Informers", "scheduler s1", "pods are unsynced", "log", 0},
 		{"not ready yet", func(f *Facts) {

@@ -254,7 +254,7 @@ func checkWatchers(l list, s *report.Status) {
 			worst = max(worst, lag)
 		}
 		if r.Via == "HTTP" {
-			http = append(http, name)
+			http = append(http, byHTTP(name, r.Why))
 		}
 		if r.Synced && r.Via != "HTTP" && time.Duration(r.SilentSeconds*float64(time.Second)) > silentWarn {
 			silent = append(silent, name)
@@ -268,7 +268,8 @@ func checkWatchers(l list, s *report.Status) {
 		l.add(level, "lag", some(behind), "Run garboard watchers -w: a growing queue means a slow handler; a lag without one means slow delivery from NATS.")
 	}
 	if len(http) > 0 {
-		l.add(Warn, "by HTTP", some(http), "NATS does not answer them, or refuses the subscription: see their logs.")
+		l.add(Warn, "by HTTP", some(http), "Where NATS refuses the subscription, the right is newer than the connection, which is renewed within seconds, "+
+			"or too many rights are scattered; else see their logs.")
 	}
 	if len(silent) > 0 {
 		l.add(Warn, "silent", some(silent), "They have heard nothing for a long time: see the findings on the publisher and NATS.")
@@ -276,6 +277,14 @@ func checkWatchers(l list, s *report.Status) {
 	if len(rows) > 0 && len(behind)+len(http)+len(silent) == 0 {
 		l.ok("lag", "%d informers of %d processes are not behind", len(rows), len(s.Answers))
 	}
+}
+
+// byHTTP names an informer that does not follow over NATS, and says why if that is known.
+func byHTTP(name, why string) string {
+	if why == "" {
+		return name
+	}
+	return name + " (" + why + ")"
 }
 
 func age(lease *coordinationv1.Lease, now time.Time) time.Duration {

@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-crd images compose-test conformance bench bench-apiserver bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-custom bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -54,6 +54,8 @@ test: bin/garboard ## Run all tests that do not need root. TESTS narrows them; R
 check: ## Check generated code, and run lint (which includes vet) and arch.
 	@$(MAKE) --no-print-directory generate
 	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/reference/kinds.md 'docs/diagrams/*.svg' helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
+	@for module in $$(git ls-files 'test/**/go.mod' 'tools/**/go.mod'); do \
+		(cd $${module%/*} && go list -test ./... >/dev/null) || { echo "$$module is stale: run go mod tidy there"; exit 1; }; done
 	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
@@ -102,12 +104,17 @@ upstream: ## Compare the services with Kubernetes' own code, with SEEDS random w
 		(cd test/upstream/$$name && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream-$$name.txt \
 			$(if $(SEED),-seed $(SEED),-vectors $$data)) || failed="$$failed $$name"; \
 	done; echo "== customresources"; $(MAKE) --no-print-directory upstream-crd || failed="$$failed customresources"; \
+	echo "== swap"; $(MAKE) --no-print-directory upstream-swap || failed="$$failed swap"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 upstream-crd: ## Run Kubernetes' own integration tests of custom resources. ONLY=REGEX selects some.
 	@mkdir -p bin
 	cd test/upstream/customresources && go test -count=1 -v -timeout 2h . -report $(CURDIR)/bin/upstream-customresources.txt \
 		$(if $(ONLY),-only '$(ONLY)')
+
+upstream-swap: ## Let kube-apiserver and ours take turns on one etcd, in both directions.
+	@mkdir -p bin
+	cd test/upstream/swap && go test -count=1 -v -timeout 30m .
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5
@@ -145,11 +152,24 @@ conformance: bin/garboard ## Run Kubernetes' conformance specs: CLASS=A,B or FOC
 	cd test/conformance/suite && go test .
 	go run ./test/conformance -class "$${CLASS:-}" -focus "$${FOCUS:-}" $(if $(JUDGED),-kubeconfig '$(JUDGED)',-up-flags '$(UP_FLAGS)') $(CONFORMANCE_FLAGS)
 
+operators: bin/garboard ## Run operators that others wrote on the plane's services as processes. ONLY='SampleController|SiteOperator' selects some.
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard go test -tags operators -count=1 -v -timeout 2h $(if $(ONLY),-run '$(ONLY)') ./test/operators
+
 bench: ## Run the benchmarks ten times each, for benchstat.
 	go test -run '^$$' -bench . -benchmem -count 10 ./bench/... ./libs/... ./services/...
 
 bench-apiserver: ## Measure CPU and memory of an apiserver and its etcd; -kubeconfig in BENCH_FLAGS measures another one.
 	go run ./bench/apiserver $(BENCH_FLAGS)
+
+bench-custom: bin/kube-apiserver ## Compare custom resources, definitions and policies with a kube-apiserver beside ours.
+	go run ./bench/apiserver -kubernetes bin/kube-apiserver -parts custom,definitions,policies -watchers 100 $(BENCH_FLAGS)
+
+# Kubernetes' own apiserver, at the version that the conformance suite's module requires.
+bin/kube-apiserver: test/conformance/suite/go.mod
+	@mkdir -p bin
+	cd test/conformance/suite && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && \
+		CGO_ENABLED=0 go build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" \
+			-o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)

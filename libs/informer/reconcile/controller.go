@@ -278,12 +278,20 @@ func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 }
 
 // fresh reports whether the caches show the last write for key. If they do not, key is parked until
-// they do or ReadTimeout has passed.
+// they do or ReadTimeout has passed. If it is unknown what was written, key is retried.
 func (c *Controller[K]) fresh(ctx context.Context, key K, priority int, queued time.Duration) bool {
 	record := c.writes.get(key)
 	if record == nil {
 		c.parking.take(key)
 		return true
+	}
+	if err := record.settle(ctx); err != nil {
+		if ctx.Err() == nil {
+			c.metrics.errors.Inc()
+			c.logger.Warn("the outcome of a creation is unknown; asking again", "key", key, "failures", c.queue.NumRequeues(key)+1, "err", err)
+			c.EnqueueWith(key, workqueue.AddOpts{RateLimited: true, Priority: priority})
+		}
+		return false
 	}
 	if on, revision := record.behind(c.cfg.Reads); on != nil {
 		now := time.Now()
@@ -333,7 +341,7 @@ func (c *Controller[K]) freed(ctx context.Context, p *parked[K], err error) {
 }
 
 func (c *Controller[K]) call(ctx context.Context, key K) (result Result, err error) {
-	ctx, record := c.writes.begin(ctx)
+	ctx, record := c.writes.begin(ctx, key)
 	defer c.writes.keep(key, record)
 	if c.cfg.ReconciliationTimeout > 0 {
 		var cancel context.CancelFunc

@@ -53,8 +53,9 @@ func (c *Caches) behind(of reflect.Type, revision int64) cache {
 }
 
 // Recording returns a client for the writes of a controller. It records the revision of each
-// successful write for the key whose reconcile made it, found by the context that the Func got.
-// With any other context it behaves like c.
+// successful write for the key whose reconcile made it, found by the context that the Func got. It
+// chooses generated names itself: if the outcome of a creation is unknown, the next one for the key
+// has the same name, so that no object is created twice. With any other context it behaves like c.
 func Recording(c client.Interface) client.Interface { return recording{c} }
 
 type recording struct{ client.Interface }
@@ -73,7 +74,12 @@ func (r recording) Do(ctx context.Context, call client.Call, into runtime.Object
 	if call.Revision == nil {
 		call.Revision = new(int64)
 	}
-	err := r.Interface.Do(ctx, call, into)
+	var err error
+	if call.Verb == "create" {
+		err = r.create(ctx, call, into, written)
+	} else {
+		err = r.Interface.Do(ctx, call, into)
+	}
 	if err == nil {
 		written.note(reflect.TypeOf(call.Kind.New()), *call.Revision)
 	}
@@ -82,11 +88,13 @@ func (r recording) Do(ctx context.Context, call client.Call, into runtime.Object
 
 type writtenKey struct{}
 
-// written is what was written for one key: the highest revision by type.
+// written is what was written for one key: the highest revision by type, and the creations whose
+// outcome is unknown.
 type written struct {
 	mu     sync.Mutex
 	byType map[reflect.Type]int64
 	last   time.Time
+	doubts []creation
 }
 
 func (w *written) note(of reflect.Type, revision int64) {
@@ -122,10 +130,10 @@ func (w *written) behind(caches *Caches) (on cache, revision int64) {
 	return nil, 0
 }
 
-// seen reports whether all caches show all of the writes.
+// seen reports whether all caches show all of the writes, and none is in doubt.
 func (w *written) seen(caches *Caches) bool {
 	on, _ := w.behind(caches)
-	return on == nil
+	return on == nil && !w.doubtful()
 }
 
 // writes is what one controller wrote, by key, until its caches show it.
@@ -139,12 +147,16 @@ type writes[K comparable] struct {
 
 const minimumSweep = 1024
 
-// begin returns the context for a reconcile, and the record of its writes.
-func (w *writes[K]) begin(ctx context.Context) (context.Context, *written) {
+// begin returns the context for a reconcile of key, and the record of its writes.
+func (w *writes[K]) begin(ctx context.Context, key K) (context.Context, *written) {
 	if w.caches == nil {
 		return ctx, nil
 	}
 	record := &written{}
+	if earlier := w.get(key); earlier != nil {
+		record.doubts, record.last = earlier.take()
+		w.forget(key, earlier)
+	}
 	return context.WithValue(ctx, writtenKey{}, record), record
 }
 
@@ -177,8 +189,12 @@ func (w *writes[K]) get(key K) *written {
 	return w.keys[key]
 }
 
-// forget drops what was written for key, unless another reconcile has written since.
+// forget drops what was written for key, unless another reconcile has written since or a creation is
+// in doubt.
 func (w *writes[K]) forget(key K, record *written) {
+	if record.doubtful() {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.keys[key] == record {

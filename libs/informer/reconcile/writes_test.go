@@ -47,6 +47,8 @@ type plane struct {
 	api   *fake.Client
 	maps  informer.SharedInformer[*corev1.ConfigMap]
 	delay atomic.Int64
+	// writes, unless nil, returns the client with which the controller writes.
+	writes func(client.Interface) client.Interface
 
 	mu    sync.Mutex
 	begin time.Time
@@ -80,7 +82,11 @@ func (p *plane) run(t *testing.T, cfg reconcile.Config[string], reads bool) *rec
 	if reads {
 		cfg.Reads = &caches
 	}
-	write := client.Of[*corev1.ConfigMap](reconcile.Recording(p.api))
+	var api client.Interface = p.api
+	if p.writes != nil {
+		api = p.writes(api)
+	}
+	write := client.Of[*corev1.ConfigMap](reconcile.Recording(api))
 	cfg.Name, cfg.Logger, cfg.WaitFor = "test", quiet, waitFor(p.maps.HasSyncedChecker())
 	p.begin, p.times = time.Now(), map[string][]time.Duration{}
 	cfg.Reconcile = func(ctx context.Context, key string) (reconcile.Result, error) {

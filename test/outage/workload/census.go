@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
@@ -33,27 +34,78 @@ func newCensus() *census {
 
 // follow counts until ctx ends.
 func (c *census) follow(ctx context.Context, client kubernetes.Interface, namespace string) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
-	for _, add := range []struct {
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandlerFuncs
+	var reflectors sync.WaitGroup
+	defer reflectors.Wait()
+	for resource, of := range map[string]struct {
+		client cache.Getter
+		kind   any
 	}{
-		{factory.Core().V1().Pods().Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc: c.apply, UpdateFunc: func(_, now any) { c.apply(now) }, DeleteFunc: c.drop,
-		}},
-		{factory.Apps().V1().ReplicaSets().Informer(), cache.ResourceEventHandlerFuncs{
-			AddFunc: c.apply, UpdateFunc: func(_, now any) { c.apply(now) },
-		}},
+		"pods":        {client.CoreV1().RESTClient(), &corev1.Pod{}},
+		"replicasets": {client.AppsV1().RESTClient(), &appsv1.ReplicaSet{}},
 	} {
-		// An informer that has not started accepts every handler.
-		_, _ = add.informer.AddEventHandler(add.handler)
+		source := cache.NewListWatchFromClient(of.client, resource, namespace, fields.Everything())
+		reflector := cache.NewReflectorWithOptions(source, of.kind, view{c, resource == "pods"}, cache.ReflectorOptions{})
+		reflectors.Go(func() { reflector.RunWithContext(ctx) })
 	}
-	factory.Start(ctx.Done())
-	<-ctx.Done()
-	factory.Shutdown()
 }
 
-func (c *census) apply(obj any) {
+// view receives the objects of one kind from a reflector. An informer would not do: when it lists
+// again, it shows new pods before it says which ones are gone.
+type view struct {
+	*census
+	pods bool
+}
+
+var _ cache.ReflectorStore = view{}
+
+// Add counts an object.
+func (v view) Add(obj any) error { return v.apply(obj) }
+
+// Update counts an object's new state.
+func (v view) Update(obj any) error { return v.apply(obj) }
+
+// Delete stops counting an object.
+func (v view) Delete(obj any) error {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.count(pod, false)
+	}
+	return nil
+}
+
+// Replace counts the objects of a list, and no others of their kind.
+func (v view) Replace(objs []any, _ string) error {
+	if v.pods {
+		v.forget(objs)
+	}
+	for _, obj := range objs {
+		if err := v.apply(obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget stops counting all pods but some.
+func (c *census) forget(but []any) {
+	kept := map[types.UID]bool{}
+	for _, obj := range but {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			kept[pod.UID] = true
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, alive := range c.alive {
+		maps.DeleteFunc(alive, func(uid types.UID, _ bool) bool { return !kept[uid] })
+	}
+}
+
+// Resync does nothing: a reflector calls it only if it is asked to.
+func (view) Resync() error { return nil }
+
+func (c *census) apply(obj any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch o := obj.(type) {
@@ -61,18 +113,10 @@ func (c *census) apply(obj any) {
 		c.asked[o.UID], c.names[o.UID] = max(c.asked[o.UID], int(*o.Spec.Replicas)), o.Name
 	case *corev1.Pod:
 		c.count(o, active(o))
+	default:
+		return fmt.Errorf("counting a %T: neither a pod nor a replica set", obj)
 	}
-}
-
-func (c *census) drop(obj any) {
-	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
-	if pod, ok := obj.(*corev1.Pod); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.count(pod, false)
-	}
+	return nil
 }
 
 func (c *census) count(pod *corev1.Pod, alive bool) {

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 )
 
 func set(uid types.UID, replicas int32) *appsv1.ReplicaSet {
@@ -28,25 +27,41 @@ func ending(p *corev1.Pod) *corev1.Pod {
 
 func TestCensus(t *testing.T) {
 	c := newCensus()
+	pods, sets := view{c, true}, view{c, false}
+	apply := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
 	// A pod may be seen before the replica set that requested it.
-	c.apply(pod("a", "s"))
-	c.apply(set("s", 1))
-	c.apply(ending(pod("a", "s")))
-	c.apply(pod("b", "s"))
+	apply(pods.Add(pod("a", "s")))
+	apply(sets.Add(set("s", 1)))
+	apply(pods.Update(ending(pod("a", "s"))))
+	apply(pods.Add(pod("b", "s")))
 	if err := c.check(); err != nil {
 		t.Errorf("with one pod after the other: %v", err)
 	}
-	c.apply(set("s", 2))
-	c.apply(pod("c", "s"))
-	c.apply(set("s", 0))
-	c.drop(cache.DeletedFinalStateUnknown{Obj: pod("b", "s")})
-	c.apply(pod("d", "s"))
+	apply(sets.Update(set("s", 2)))
+	apply(pods.Add(pod("c", "s")))
+	apply(sets.Update(set("s", 0)))
+	apply(pods.Delete(pod("b", "s")))
+	apply(pods.Add(pod("d", "s")))
+	apply(sets.Replace([]any{set("s", 1)}, "1"))
 	if err := c.check(); err != nil {
 		t.Errorf("with two pods requested: %v", err)
 	}
-	c.apply(pod("e", "s"))
+	apply(pods.Replace([]any{pod("d", "s"), pod("e", "s")}, "2"))
+	if err := c.check(); err != nil {
+		t.Errorf("with a list in which another pod is gone: %v", err)
+	}
+	apply(sets.Replace([]any{set("s", 1)}, "3"))
+	apply(pods.Add(pod("f", "s")))
 	if err := c.check(); err == nil {
 		t.Error("three pods at once are not found")
+	}
+	if err := pods.Add(&corev1.Node{}); err == nil {
+		t.Error("a node is counted")
 	}
 }
 

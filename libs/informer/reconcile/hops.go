@@ -54,10 +54,9 @@ func (c *Controller[K]) traced(ctx context.Context, key K) context.Context {
 }
 
 func (c *Controller[K]) ref(key K) trace.Ref {
-	if s, ok := any(key).(string); ok {
-		if namespace, name, err := SplitKey(s); err == nil {
-			return trace.Ref{Resource: c.cfg.Resource, Namespace: namespace, Name: name}
-		}
+	text := fmt.Sprint(key)
+	if namespace, name, err := SplitKey(text); err == nil {
+		return trace.Ref{Resource: c.cfg.Resource, Namespace: namespace, Name: name}
 	}
-	return trace.Ref{Resource: c.cfg.Resource, Name: fmt.Sprint(key)}
+	return trace.Ref{Resource: c.cfg.Resource, Name: text}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 // Plane is an API with informers on it, and the parts that run on them.
@@ -29,6 +30,7 @@ type Plane struct {
 	// Config is the configuration for controllers under test.
 	Config control.Config
 	t      testing.TB
+	roots  controller.Roots
 	parts  []func(context.Context) error
 
 	mu sync.Mutex
@@ -92,6 +94,31 @@ func (l lateSink) Apply(changes []informer.Change, revision int64) {
 
 // Add adds a part that Start runs.
 func (p *Plane) Add(run func(context.Context) error) { p.parts = append(p.parts, run) }
+
+// Declare adds a controller that Start runs.
+func (p *Plane) Declare(declare func(controller.Deps) *controller.Spec) {
+	p.t.Helper()
+	p.Add(p.Runner(declare).Run)
+}
+
+// Runner returns the runner of a controller.
+func (p *Plane) Runner(declare func(controller.Deps) *controller.Spec) *controller.Runner {
+	p.t.Helper()
+	d := p.Deps()
+	runner, err := controller.NewRunner(d, declare(d))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return runner
+}
+
+// Deps returns what controllers under test are made from.
+func (p *Plane) Deps() controller.Deps {
+	return controller.Deps{
+		Client: p.Config.Client, Informers: p.Config.Informers, Roots: &p.roots, Workers: p.Config.Workers,
+		Logger: p.Config.Logger, Registerer: p.Config.Registerer, Trace: p.Config.Trace,
+	}
+}
 
 // Start runs everything until the test ends, or until the returned function is called.
 func (p *Plane) Start() (stop func()) {

@@ -6,95 +6,72 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
-	"github.com/garboard/garboard/services/controllers/internal/controllerref"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	name           = "deployment-controller"
-	defaultWorkers = 5
-	// ownerIndex finds ReplicaSets by the UID of their controller.
-	ownerIndex = "deployment-controller"
+	name    = "deployment-controller"
+	workers = 5
 )
 
-// Controller is the Deployment controller.
-type Controller struct {
-	cfg         control.Config
-	deployments informer.SharedInformer[*appsv1.Deployment]
-	replicaSets informer.SharedInformer[*appsv1.ReplicaSet]
+// reconciler reconciles Deployments.
+type reconciler struct {
+	deployments *controller.Objects[*appsv1.Deployment]
+	replicaSets *controller.Owned[*appsv1.ReplicaSet, *appsv1.Deployment]
 	pods        informer.SharedInformer[*corev1.Pod]
 	events      *events.Recorder
+	logger      *slog.Logger
 }
 
-// New returns the controller and requests its informers.
-func New(cfg control.Config) (*Controller, error) {
-	c := &Controller{
-		cfg:         cfg,
-		deployments: informer.For[*appsv1.Deployment](cfg.Informers),
-		replicaSets: informer.For[*appsv1.ReplicaSet](cfg.Informers),
-		pods:        informer.For[*corev1.Pod](cfg.Informers),
-		events:      events.New(cfg.Client, name, "").WithLogger(cfg.Logger),
+// New declares the Deployment controller.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{
+		deployments: controller.For[*appsv1.Deployment](d), pods: informer.For[*corev1.Pod](d.Informers),
+		events: d.Events(name), logger: d.Logger,
 	}
-	err := c.replicaSets.AddIndexers(informer.Indexers[*appsv1.ReplicaSet]{ownerIndex: controllerref.Index[*appsv1.ReplicaSet]()})
-	if err != nil {
-		return nil, fmt.Errorf("creating the %s: %w", name, err)
+	r.replicaSets = controller.OwnedBy[*appsv1.ReplicaSet](d, r.deployments)
+	r.replicaSets.Selects = func(d *appsv1.Deployment) (labels.Selector, error) {
+		return metav1.LabelSelectorAsSelector(d.Spec.Selector)
 	}
-	return c, nil
+	return &controller.Spec{
+		Name: name, Resource: "deployments", Workers: workers, Events: r.events,
+		For: r.deployments, Watches: []controller.Watch{r.replicaSets, controller.On(r.pods, r.podChanged)}, Reconcile: r.reconcile,
+	}
 }
 
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	r := &run{
-		Controller:       c,
-		deploymentClient: client.Of[*appsv1.Deployment](c.cfg.Client),
-		setClient:        client.Of[*appsv1.ReplicaSet](c.cfg.Client),
+// podChanged asks for a reconcile of a Deployment that recreates when one of its pods is gone, so that
+// it notices the last.
+func (r *reconciler) podChanged(q controller.Queue, old, now *corev1.Pod) {
+	if now != nil {
+		return
 	}
-	var handlers control.Handlers
-	r.queue = reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "deployments",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(r.reconcile(ctx, key))
-		},
-		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	for _, add := range []func() error{
-		func() error {
-			return control.Handle(&handlers, c.deployments, reconcile.ByPriority(r.queue, r.deploymentHandler))
-		},
-		func() error {
-			return control.Handle(&handlers, c.replicaSets, reconcile.ByPriority(r.queue, r.setHandler))
-		},
-		func() error { return control.Handle(&handlers, c.pods, r.podHandler()) },
-	} {
-		if err := add(); err != nil {
-			return handlers.Remove(fmt.Errorf("starting the %s: %w", name, err))
-		}
+	ref := metav1.GetControllerOfNoCopy(old)
+	if ref == nil || ref.Kind != r.replicaSets.Client.Kind().Kind {
+		return
 	}
-	return handlers.Remove(control.RunAll(ctx, c.events.Run, r.queue.Run))
+	rs, found := r.replicaSets.Indexer().GetByKey(informer.KeyOf(old.Namespace, ref.Name))
+	if !found || rs.UID != ref.UID {
+		return
+	}
+	if d, found := r.replicaSets.Owner(rs); found && d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		q.Add(d)
+	}
 }
 
-// run is one run of the controller, and holds what must not outlive it.
-type run struct {
-	*Controller
-	deploymentClient client.Resource[*appsv1.Deployment]
-	setClient        client.Resource[*appsv1.ReplicaSet]
-	queue            *reconcile.Controller[string]
-}
-
-func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	shared, found := r.deployments.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	shared, found := r.deployments.Get(key)
 	if !found {
 		return reconcile.Result{}, nil
 	}
@@ -106,7 +83,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	rollout := &rollout{run: r, d: d, sets: sets}
+	rollout := &rollout{reconciler: r, d: d, sets: sets}
 	result, err := rollout.step(ctx)
 	if apierrors.IsNotFound(err) && r.deleted(ctx, d) {
 		return reconcile.Result{}, nil // Deleted while it was being reconciled.
@@ -115,21 +92,21 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 }
 
 // deleted reports whether the API no longer has this Deployment.
-func (r *run) deleted(ctx context.Context, d *appsv1.Deployment) bool {
-	fresh, err := r.deploymentClient.Get(ctx, d.Namespace, d.Name, metav1.GetOptions{})
+func (r *reconciler) deleted(ctx context.Context, d *appsv1.Deployment) bool {
+	fresh, err := r.deployments.Client.Get(ctx, d.Namespace, d.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && fresh.UID != d.UID
 }
 
 // refuseSelector reports, in an Event, that a Deployment whose selector matches everything is
 // ignored.
-func (r *run) refuseSelector(ctx context.Context, d *appsv1.Deployment) error {
+func (r *reconciler) refuseSelector(ctx context.Context, d *appsv1.Deployment) error {
 	r.events.Event(d, corev1.EventTypeWarning, "SelectingAll",
 		"This deployment is selecting all pods. A non-empty selector is required.")
 	if d.Status.ObservedGeneration >= d.Generation {
 		return nil
 	}
 	d.Status.ObservedGeneration = d.Generation
-	_, err := r.deploymentClient.UpdateStatus(ctx, d, metav1.UpdateOptions{})
+	_, err := r.deployments.Client.UpdateStatus(ctx, d, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("writing the status of Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
@@ -138,18 +115,15 @@ func (r *run) refuseSelector(ctx context.Context, d *appsv1.Deployment) error {
 
 // claim adopts and releases ReplicaSets as needed, and returns copies of the ones that the
 // Deployment controls.
-func (r *run) claim(ctx context.Context, d *appsv1.Deployment) ([]*appsv1.ReplicaSet, error) {
-	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
-	if err != nil {
+func (r *reconciler) claim(ctx context.Context, d *appsv1.Deployment) ([]*appsv1.ReplicaSet, error) {
+	if _, err := r.replicaSets.Selects(d); err != nil {
 		return nil, reconcile.TerminalError(fmt.Errorf("reading the selector of Deployment %s/%s: %w", d.Namespace, d.Name, err))
 	}
-	candidates, err := controllerref.Candidates(r.replicaSets.Indexer(), ownerIndex, d)
+	candidates, err := r.replicaSets.Of(d)
 	if err != nil {
 		return nil, err
 	}
-	claimed, err := controllerref.Claim[*appsv1.ReplicaSet, *appsv1.Deployment]{
-		Objects: r.setClient, Owners: r.deploymentClient, Owner: d, Selector: selector,
-	}.Of(ctx, candidates)
+	claimed, err := r.replicaSets.Claim(ctx, d, candidates)
 	if err != nil {
 		return nil, err
 	}

@@ -69,16 +69,8 @@ func plane(t *testing.T, pods bool) *controltest.Plane {
 	p.Allow("get list watch update apps/deployments", "update apps/deployments/status", "get list watch create update patch delete apps/replicasets", "get list watch update /pods", controltest.Events,
 		// The ReplicaSet controller runs beside the Deployment controller.
 		"update apps/replicasets/status", "patch create delete /pods")
-	d, err := deployment.New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rs, err := replicaset.New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(d.Run)
-	p.Add(rs.Run)
+	p.Declare(deployment.New)
+	p.Declare(replicaset.New)
 	if pods {
 		p.Add(p.RunPods)
 	}

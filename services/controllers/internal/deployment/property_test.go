@@ -18,14 +18,14 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 // model is a Deployment with its ReplicaSets, and pods that are only ready or not.
 type model struct {
 	t    *rapid.T
 	ctx  context.Context
-	run  *run
+	run  *reconciler
 	pods map[types.UID][]bool // readiness, by ReplicaSet
 }
 
@@ -33,16 +33,17 @@ func newModel(ctx context.Context, t *rapid.T) *model {
 	c := fake.New(scheme.New())
 	m := &model{
 		t: t, ctx: ctx, pods: map[types.UID][]bool{},
-		run: &run{
-			Controller:       &Controller{cfg: control.Config{Client: c, Logger: slog.New(slog.DiscardHandler)}},
-			deploymentClient: client.Of[*appsv1.Deployment](c), setClient: client.Of[*appsv1.ReplicaSet](c),
+		run: &reconciler{
+			deployments: &controller.Objects[*appsv1.Deployment]{Client: client.Of[*appsv1.Deployment](c)},
+			replicaSets: &controller.Owned[*appsv1.ReplicaSet, *appsv1.Deployment]{Client: client.Of[*appsv1.ReplicaSet](c)},
+			logger:      slog.New(slog.DiscardHandler),
 		},
 	}
 	replicas := rapid.Int32Range(1, 12).Draw(t, "replicas")
 	surge := intstr.FromInt32(rapid.Int32Range(0, 4).Draw(t, "surge"))
 	unavailable := intstr.FromInt32(rapid.Int32Range(0, 4).Draw(t, "unavailable"))
 	labels := map[string]string{"app": "web"}
-	_, err := m.run.deploymentClient.Create(ctx, &appsv1.Deployment{
+	_, err := m.run.deployments.Client.Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -68,13 +69,13 @@ func (m *model) must(err error) {
 }
 
 func (m *model) deployment() *appsv1.Deployment {
-	d, err := m.run.deploymentClient.Get(m.ctx, "default", "web", metav1.GetOptions{})
+	d, err := m.run.deployments.Client.Get(m.ctx, "default", "web", metav1.GetOptions{})
 	m.must(err)
 	return d
 }
 
 func (m *model) sets() []*appsv1.ReplicaSet {
-	sets, _, err := m.run.setClient.List(m.ctx, "default", metav1.ListOptions{})
+	sets, _, err := m.run.replicaSets.Client.List(m.ctx, "default", metav1.ListOptions{})
 	m.must(err)
 	return sets
 }
@@ -90,7 +91,7 @@ func (m *model) anySet() *appsv1.ReplicaSet {
 
 // step reconciles the Deployment once.
 func (m *model) step() {
-	r := &rollout{run: m.run, d: m.deployment(), sets: m.sets()}
+	r := &rollout{reconciler: m.run, d: m.deployment(), sets: m.sets()}
 	_, err := r.step(m.ctx)
 	m.must(err)
 }
@@ -126,7 +127,7 @@ func (m *model) report(rs *appsv1.ReplicaSet) {
 	rs.Status = appsv1.ReplicaSetStatus{
 		Replicas: int32(len(m.pods[rs.UID])), ReadyReplicas: ready, AvailableReplicas: ready, ObservedGeneration: rs.Generation,
 	}
-	_, err := m.run.setClient.UpdateStatus(m.ctx, rs, metav1.UpdateOptions{})
+	_, err := m.run.replicaSets.Client.UpdateStatus(m.ctx, rs, metav1.UpdateOptions{})
 	m.must(err)
 }
 
@@ -163,7 +164,7 @@ func (m *model) finish() {
 func (m *model) retemplate() {
 	d := m.deployment()
 	d.Spec.Template.Spec.Containers[0].Image = fmt.Sprint(rapid.IntRange(0, 3).Draw(m.t, "image"))
-	_, err := m.run.deploymentClient.Update(m.ctx, d, metav1.UpdateOptions{})
+	_, err := m.run.deployments.Client.Update(m.ctx, d, metav1.UpdateOptions{})
 	m.must(err)
 }
 

@@ -18,7 +18,7 @@ import (
 
 // rollout is one step of a Deployment's rollout. It works on its own copies: d and sets.
 type rollout struct {
-	*run
+	*reconciler
 	d    *appsv1.Deployment
 	sets []*appsv1.ReplicaSet
 
@@ -87,7 +87,7 @@ func (r *rollout) refresh(ctx context.Context, revision int64) error {
 		r.newest.Spec.MinReadySeconds, changed = r.d.Spec.MinReadySeconds, true
 	}
 	if changed {
-		updated, err := r.setClient.Update(ctx, r.newest, metav1.UpdateOptions{})
+		updated, err := r.replicaSets.Client.Update(ctx, r.newest, metav1.UpdateOptions{})
 		if err != nil {
 			return fmt.Errorf("updating ReplicaSet %s: %w", r.newest.Name, err)
 		}
@@ -107,12 +107,12 @@ func (r *rollout) refresh(ctx context.Context, revision int64) error {
 
 // create creates the ReplicaSet of the present template, at its first size.
 func (r *rollout) create(ctx context.Context, revision int64) error {
-	rs := newReplicaSet(r.d, controllerref.Reference(r.d, r.deploymentClient.Kind().GroupVersionKind))
+	rs := newReplicaSet(r.d, controllerref.Reference(r.d, r.deployments.Client.Kind().GroupVersionKind))
 	count := newSize(r.d, append(slices.Clone(r.old), rs), rs)
 	rs.Spec.Replicas = &count
 	annotate(r.d, rs, revision, false)
 
-	created, err := r.setClient.Create(ctx, rs, metav1.CreateOptions{})
+	created, err := r.replicaSets.Client.Create(ctx, rs, metav1.CreateOptions{})
 	existed := false
 	switch {
 	case err == nil:
@@ -148,7 +148,7 @@ func (r *rollout) create(ctx context.Context, revision int64) error {
 // cache did not show yet, or another template with the same hash. In the latter case resolve counts
 // the collision, which changes the name for the next try.
 func (r *rollout) resolve(ctx context.Context, wanted *appsv1.ReplicaSet, taken error) (*appsv1.ReplicaSet, error) {
-	found, err := r.setClient.Get(ctx, wanted.Namespace, wanted.Name, metav1.GetOptions{})
+	found, err := r.replicaSets.Client.Get(ctx, wanted.Namespace, wanted.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the ReplicaSet that has taken the name %s: %w", wanted.Name, err)
 	}
@@ -163,7 +163,7 @@ func (r *rollout) resolve(ctx context.Context, wanted *appsv1.ReplicaSet, taken 
 	if err := r.writeStatus(ctx); err != nil {
 		return nil, err
 	}
-	r.cfg.Logger.Info("template hash collision: retrying with another ReplicaSet name",
+	r.logger.Info("template hash collision: retrying with another ReplicaSet name",
 		"namespace", r.d.Namespace, "name", r.d.Name, "replicaset", wanted.Name, "collisions", collisions)
 	return nil, fmt.Errorf("creating ReplicaSet %s: %w", wanted.Name, taken)
 }
@@ -244,7 +244,7 @@ func (r *rollout) writeCounts(ctx context.Context) error {
 
 // writeStatus writes the status of the Deployment, and its annotations with it.
 func (r *rollout) writeStatus(ctx context.Context) error {
-	updated, err := r.deploymentClient.UpdateStatus(ctx, r.d, metav1.UpdateOptions{})
+	updated, err := r.deployments.Client.UpdateStatus(ctx, r.d, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("writing the status of Deployment %s/%s: %w", r.d.Namespace, r.d.Name, err)
 	}
@@ -282,7 +282,7 @@ func (r *rollout) cleanup(ctx context.Context) error {
 		if rs.Status.Replicas != 0 || size(rs) != 0 || rs.Generation > rs.Status.ObservedGeneration {
 			continue
 		}
-		err := r.setClient.Delete(ctx, rs.Namespace, rs.Name, metav1.DeleteOptions{
+		err := r.replicaSets.Client.Delete(ctx, rs.Namespace, rs.Name, metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(rs.UID)),
 		})
 		if err != nil && !apierrors.IsNotFound(err) {

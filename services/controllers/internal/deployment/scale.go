@@ -112,7 +112,7 @@ func (r *rollout) write(ctx context.Context, rs *appsv1.ReplicaSet, to int32) (b
 	if !setSizes(next, replicas(r.d), replicas(r.d)+boundsOf(r.d).surge) && from == to {
 		return false, nil
 	}
-	updated, err := r.setClient.Update(ctx, next, metav1.UpdateOptions{})
+	updated, err := r.replicaSets.Client.Update(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("scaling ReplicaSet %s from %d to %d: %w", rs.Name, from, to, err)
 	}

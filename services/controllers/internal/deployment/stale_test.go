@@ -44,11 +44,7 @@ func TestTheControllerReadsItsOwnWrites(t *testing.T) {
 				if recording {
 					p.Config.Client = reconcile.Recording(counted)
 				}
-				c, err := deployment.New(p.Config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				p.Add(c.Run)
+				p.Declare(deployment.New)
 				p.Start()
 				controltest.Create(p, web(5))
 				time.Sleep(time.Minute)

@@ -3,7 +3,6 @@ package replicaset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,25 +12,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
 // manage creates the missing pods or deletes the surplus ones, up to burst at a time.
-func (r *run) manage(ctx context.Context, key string, rs *appsv1.ReplicaSet, active []*corev1.Pod) error {
+func (r *reconciler) manage(ctx context.Context, rs *appsv1.ReplicaSet, active []*corev1.Pod) error {
 	switch surplus := len(active) - int(replicas(rs)); {
 	case surplus < 0:
-		return r.createPods(ctx, key, rs, min(-surplus, burst))
+		return r.createPods(ctx, rs, min(-surplus, burst))
 	case surplus > 0:
-		return r.deletePods(ctx, key, rs, active, min(surplus, burst))
+		return r.deletePods(ctx, rs, active, min(surplus, burst))
 	}
 	return nil
 }
 
-func (r *run) createPods(ctx context.Context, key string, rs *appsv1.ReplicaSet, count int) error {
-	r.expectations.ExpectCreations(key, count)
-	created, err := slowStart(count, func() error {
+func (r *reconciler) createPods(ctx context.Context, rs *appsv1.ReplicaSet, count int) error {
+	return slowStart(count, func() error {
 		err := r.createPod(ctx, rs)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			// Every creation will fail until the namespace is gone, and this ReplicaSet with it.
@@ -39,20 +38,15 @@ func (r *run) createPods(ctx context.Context, key string, rs *appsv1.ReplicaSet,
 		}
 		return err
 	})
-	// No handler will see the pods that were not created.
-	for range count - created {
-		r.expectations.CreationObserved(key)
-	}
-	return err
 }
 
-func (r *run) createPod(ctx context.Context, rs *appsv1.ReplicaSet) error {
-	pod, err := newPod(rs, r.sets.Kind().GroupVersionKind.GroupVersion().String(), r.sets.Kind().Kind)
+func (r *reconciler) createPod(ctx context.Context, rs *appsv1.ReplicaSet) error {
+	pod, err := newPod(rs, r.sets.Client.Kind().GroupVersionKind)
 	if err != nil {
 		r.events.Event(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		return err
 	}
-	created, err := r.podClient.Create(ctx, pod, metav1.CreateOptions{})
+	created, err := r.pods.Client.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
 		if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			r.events.Event(rs, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
@@ -64,7 +58,7 @@ func (r *run) createPod(ctx context.Context, rs *appsv1.ReplicaSet) error {
 }
 
 // newPod builds a pod from the ReplicaSet's template, controlled by the ReplicaSet.
-func newPod(rs *appsv1.ReplicaSet, apiVersion, kind string) (*corev1.Pod, error) {
+func newPod(rs *appsv1.ReplicaSet, kind schema.GroupVersionKind) (*corev1.Pod, error) {
 	template := rs.Spec.Template
 	if len(template.Labels) == 0 {
 		return nil, errors.New("unable to create pods, no labels")
@@ -73,43 +67,28 @@ func newPod(rs *appsv1.ReplicaSet, apiVersion, kind string) (*corev1.Pod, error)
 	if len(validation.IsDNS1123Subdomain(rs.Name)) > 0 {
 		prefix = rs.Name
 	}
-	yes := true
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: rs.Namespace, GenerateName: prefix,
 			Labels: maps.Clone(template.Labels), Annotations: maps.Clone(template.Annotations),
-			Finalizers: slices.Clone(template.Finalizers),
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: apiVersion, Kind: kind, Name: rs.Name, UID: rs.UID, Controller: &yes, BlockOwnerDeletion: &yes,
-			}},
+			Finalizers:      slices.Clone(template.Finalizers),
+			OwnerReferences: []metav1.OwnerReference{controllerref.Reference(rs, kind)},
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}, nil
 }
 
-func (r *run) deletePods(ctx context.Context, key string, rs *appsv1.ReplicaSet, active []*corev1.Pod, count int) error {
+func (r *reconciler) deletePods(ctx context.Context, rs *appsv1.ReplicaSet, active []*corev1.Pod, count int) error {
 	related, err := r.related(rs)
 	if err != nil {
 		return err
 	}
 	doomed := chooseToDelete(active, related, count, time.Now())
-	uids := make([]string, len(doomed))
-	for i, pod := range doomed {
-		uids[i] = string(pod.UID)
-	}
-	r.expectations.ExpectDeletions(key, uids)
-
 	faults := make([]error, len(doomed))
 	var deletions sync.WaitGroup
 	for i, pod := range doomed {
 		deletions.Go(func() {
-			err := r.deletePod(ctx, rs, pod)
-			if err == nil {
-				return
-			}
-			// No handler will see a deletion that did not happen.
-			r.expectations.DeletionObserved(key, string(pod.UID))
-			if !apierrors.IsNotFound(err) {
+			if err := r.deletePod(ctx, rs, pod); !apierrors.IsNotFound(err) {
 				faults[i] = err
 			}
 		})
@@ -123,9 +102,9 @@ func (r *run) deletePods(ctx context.Context, key string, rs *appsv1.ReplicaSet,
 	return nil
 }
 
-func (r *run) deletePod(ctx context.Context, rs *appsv1.ReplicaSet, pod *corev1.Pod) error {
+func (r *reconciler) deletePod(ctx context.Context, rs *appsv1.ReplicaSet, pod *corev1.Pod) error {
 	// The UID spares another pod that has taken the name.
-	err := r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	err := r.pods.Client.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
 			r.events.Event(rs, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
@@ -138,14 +117,10 @@ func (r *run) deletePod(ctx context.Context, rs *appsv1.ReplicaSet, pod *corev1.
 
 // related returns the pods of all ReplicaSets with the same controller, rs included, so that a
 // Deployment's old and new pods are spread over nodes together.
-func (r *run) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
+func (r *reconciler) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
 	siblings := []*appsv1.ReplicaSet{rs}
 	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil {
-		sets, err := r.replicaSets.Indexer().ByIndex(informer.NamespaceIndex, rs.Namespace)
-		if err != nil {
-			return nil, fmt.Errorf("finding the siblings of ReplicaSet %s/%s: %w", rs.Namespace, rs.Name, err)
-		}
-		for _, other := range sets {
+		for _, other := range r.sets.In(rs.Namespace) {
 			if ref := metav1.GetControllerOfNoCopy(other); ref != nil && ref.UID == owner.UID && other.UID != rs.UID {
 				siblings = append(siblings, other)
 			}
@@ -153,9 +128,9 @@ func (r *run) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
 	}
 	var pods []*corev1.Pod
 	for _, sibling := range siblings {
-		owned, err := r.pods.Indexer().ByIndex(ownerIndex, string(sibling.UID))
+		owned, err := r.pods.Controlled(sibling)
 		if err != nil {
-			return nil, fmt.Errorf("finding the pods of ReplicaSet %s/%s: %w", sibling.Namespace, sibling.Name, err)
+			return nil, err
 		}
 		pods = append(pods, owned...)
 	}
@@ -164,10 +139,9 @@ func (r *run) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
 
 // slowStart calls f up to count times, in concurrent batches, each twice as large as the one
 // before. If nothing can be created (a quota, a bad template), few calls find it out. It returns
-// how many calls succeeded, and the first error of the batch that had one; no further batch starts
-// after it.
-func slowStart(count int, f func() error) (succeeded int, err error) {
-	for size := min(count, 1); size > 0; size = min(2*size, count-succeeded) {
+// the first error of the batch that had one; no further batch starts after it.
+func slowStart(count int, f func() error) error {
+	for done, size := 0, min(count, 1); size > 0; size = min(2*size, count-done) {
 		faults := make(chan error, size)
 		var batch sync.WaitGroup
 		for range size {
@@ -178,12 +152,12 @@ func slowStart(count int, f func() error) (succeeded int, err error) {
 			})
 		}
 		batch.Wait()
-		succeeded += size - len(faults)
 		if len(faults) > 0 {
-			return succeeded, <-faults
+			return <-faults
 		}
+		done += size
 	}
-	return succeeded, nil
+	return nil
 }
 
 // replicas returns how many pods a ReplicaSet asks for; 1 when it does not say (Kubernetes'

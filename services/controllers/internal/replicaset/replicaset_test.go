@@ -44,11 +44,7 @@ func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
 	p.Allow("get list watch update apps/replicasets", "update apps/replicasets/status", "list watch patch create delete /pods", controltest.Events)
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	return p
 }
 
@@ -306,10 +302,7 @@ func TestMinReadySeconds(t *testing.T) {
 func TestSecondTermTakesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
-		c, err := New(p.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := p.Runner(New)
 		p.Start() // Only the informers.
 		controltest.Create(p, set("web", 1))
 		for term := range int32(2) {
@@ -335,17 +328,18 @@ func TestSlowStart(t *testing.T) {
 		{10, 0, 1, 0}, {10, 1, 3, 1}, {100, 3, 7, 3}, {3, 2, 3, 2},
 	} {
 		t.Run(fmt.Sprintf("%d fails after %d", test.count, test.failAfter), func(t *testing.T) {
-			var calls, left atomic.Int32
+			var calls, left, succeeded atomic.Int32
 			left.Store(int32(test.failAfter))
-			succeeded, err := slowStart(test.count, func() error {
+			err := slowStart(test.count, func() error {
 				calls.Add(1)
 				if left.Add(-1) < 0 {
 					return errors.New("no more")
 				}
+				succeeded.Add(1)
 				return nil
 			})
-			if int(calls.Load()) != test.calls || succeeded != test.succeeded || (err != nil) != (test.succeeded < test.count) {
-				t.Errorf("got %d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded, err, test.calls, test.succeeded)
+			if int(calls.Load()) != test.calls || int(succeeded.Load()) != test.succeeded || (err != nil) != (test.succeeded < test.count) {
+				t.Errorf("got %d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded.Load(), err, test.calls, test.succeeded)
 			}
 		})
 	}

@@ -1,0 +1,224 @@
+package controller_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/controltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// seen are the keys that were reconciled.
+type seen struct {
+	mu   sync.Mutex
+	keys []controller.Key
+}
+
+func (s *seen) reconcile(_ context.Context, key controller.Key) (reconcile.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys = append(s.keys, key)
+	return reconcile.Result{}, nil
+}
+
+// take returns the keys since the last call.
+func (s *seen) take() []controller.Key {
+	time.Sleep(time.Second)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := s.keys
+	s.keys = nil
+	return keys
+}
+
+func (s *seen) expect(t *testing.T, what string, want ...string) {
+	t.Helper()
+	got := map[string]bool{}
+	for _, key := range s.take() {
+		got[key.String()] = true
+	}
+	for _, key := range want {
+		if !got[key] {
+			t.Errorf("%s: %s is not reconciled", what, key)
+		}
+		delete(got, key)
+	}
+	for key := range got {
+		t.Errorf("%s: %s is reconciled", what, key)
+	}
+}
+
+func replicaSet(name string, owner *metav1.OwnerReference) *appsv1.ReplicaSet {
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+	}
+	if owner != nil {
+		rs.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return rs
+}
+
+func reference(kind, name string) *metav1.OwnerReference {
+	yes := true
+	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}
+}
+
+func pod(name, app string, owner *metav1.OwnerReference) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": app}}}
+	if owner != nil {
+		p.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return p
+}
+
+// declare declares a controller of ReplicaSets that adopts pods.
+func (s *seen) declare(d controller.Deps) *controller.Spec {
+	sets := controller.For[*appsv1.ReplicaSet](d)
+	pods := controller.OwnedBy[*corev1.Pod](d, sets)
+	pods.Selects = func(rs *appsv1.ReplicaSet) (labels.Selector, error) {
+		return metav1.LabelSelectorAsSelector(rs.Spec.Selector)
+	}
+	controller.For[*appsv1.Deployment](d) // so that roots are found
+	return &controller.Spec{
+		Name: "test-controller", Resource: "replicasets", For: sets, Watches: []controller.Watch{pods}, Reconcile: s.reconcile,
+	}
+}
+
+// TestWhatAsksForAReconcile checks which keys follow from which change.
+func TestWhatAsksForAReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		p := controltest.New(t)
+		p.Declare(s.declare)
+		p.Load(replicaSet("web", nil))
+		p.Load(replicaSet("db", nil))
+		p.Start()
+		s.expect(t, "the first list", "default/web", "default/db")
+		p.Load(pod("a", "web", reference("ReplicaSet", "web")))
+		s.expect(t, "a new pod", "default/web")
+		controltest.SetStatus(p, "default", "a", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
+		s.expect(t, "a changed pod", "default/web")
+		p.Load(pod("b", "db", nil))
+		s.expect(t, "a pod without an owner", "default/db")
+		p.Load(pod("c", "nobody", nil))
+		s.expect(t, "a pod that nobody selects")
+		p.Load(pod("d", "web", reference("ReplicaSet", "gone")))
+		s.expect(t, "a pod of an unknown owner")
+		stranger := reference("ReplicaSet", "web")
+		stranger.UID = "another"
+		p.Load(pod("e", "web", stranger))
+		s.expect(t, "a pod of an owner whose name was taken")
+		controltest.Change(p, "default", "c", func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "web"} })
+		s.expect(t, "a pod that is relabelled", "default/web")
+		controltest.Change(p, "default", "a", func(pod *corev1.Pod) {
+			pod.OwnerReferences = []metav1.OwnerReference{*reference("ReplicaSet", "db")}
+		})
+		s.expect(t, "a pod that changes hands", "default/web", "default/db")
+		p.Remove(controltest.Get[*corev1.Pod](p, "default", "a"))
+		s.expect(t, "a pod that is gone", "default/db")
+	})
+}
+
+// TestRoots checks that a key has the topmost owner that is known, and keeps it while its object lives.
+func TestRoots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		p := controltest.New(t)
+		p.Declare(s.declare)
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "app", UID: "uid-app",
+			OwnerReferences: []metav1.OwnerReference{*reference("Site", "custom")},
+		}}
+		p.Load(deployment)
+		p.Load(replicaSet("web", reference("Deployment", "app")))
+		p.Load(replicaSet("alone", nil))
+		p.Start()
+		roots := map[string]types.UID{}
+		for _, key := range s.take() {
+			roots[key.Name] = key.Root
+		}
+		if roots["web"] != "uid-custom" || roots["alone"] != "uid-alone" {
+			t.Errorf("got roots %v", roots)
+		}
+		controltest.Change(p, "default", "alone", func(rs *appsv1.ReplicaSet) {
+			rs.OwnerReferences = []metav1.OwnerReference{*reference("Deployment", "app")}
+		})
+		for _, key := range s.take() {
+			if key.Root != "uid-alone" {
+				t.Errorf("the root of an adopted object became %s", key.Root)
+			}
+		}
+	})
+}
+
+// TestOwnersInACircle checks that owners that own each other have a root.
+func TestOwnersInACircle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		p := controltest.New(t)
+		p.Declare(s.declare)
+		p.Load(replicaSet("a", reference("ReplicaSet", "b")))
+		p.Load(replicaSet("b", reference("ReplicaSet", "a")))
+		p.Start()
+		s.expect(t, "a circle", "default/a", "default/b")
+	})
+}
+
+// TestTerms checks that a controller can run again, and that a term leaves no handler behind.
+func TestTerms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		p := controltest.New(t)
+		runner := p.Runner(s.declare)
+		p.Load(replicaSet("web", nil))
+		p.Start()
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- runner.Run(ctx) }()
+			time.Sleep(time.Second)
+			s.expect(t, "a term", "default/web")
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) { rs.Spec.MinReadySeconds++ })
+			s.expect(t, "between terms")
+		}
+	})
+}
+
+// TestDeclarations checks that a declaration without what it needs is refused.
+func TestDeclarations(t *testing.T) {
+	p := controltest.New(t)
+	d := p.Deps()
+	var s seen
+	for name, spoil := range map[string]func(*controller.Spec){
+		"no name":     func(s *controller.Spec) { s.Name = "" },
+		"no resource": func(s *controller.Spec) { s.Resource = "" },
+		"no objects":  func(s *controller.Spec) { s.For = nil },
+		"no function": func(s *controller.Spec) { s.Reconcile = nil },
+	} {
+		spec := s.declare(d)
+		spoil(spec)
+		if _, err := controller.NewRunner(d, spec); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package controller
+
+import (
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+// Watch is something that a controller reads, and whose changes may ask for reconciles: what For,
+// OwnedBy, On and Reads return.
+type Watch interface {
+	// begin adds the handler, if there is one, for one term.
+	begin(h *handlers, q Queue) error
+}
+
+// Main are the objects that a controller is for: what For returns.
+type Main interface {
+	Watch
+	// find returns an object by its key.
+	find(key string) (metav1.Object, bool)
+}
+
+// Objects are the objects that a controller is for. A change of one asks for its reconcile.
+type Objects[T scheme.Object] struct {
+	informer.SharedInformer[T]
+	// Client writes them.
+	Client client.Resource[T]
+	// Changed, unless nil, reports whether an update asks for a reconcile.
+	Changed func(old, now T) bool
+}
+
+// For returns the objects of a kind, and requests their informer.
+func For[T scheme.Object](d Deps) *Objects[T] {
+	o := &Objects[T]{SharedInformer: informer.For[T](d.Informers), Client: client.Of[T](d.Client)}
+	d.Roots.know(o.Client.Kind().GroupKind(), o.find)
+	return o
+}
+
+// Get returns the object that a key names.
+func (o *Objects[T]) Get(key Key) (obj T, found bool) { return o.Indexer().GetByKey(key.String()) }
+
+// In returns the objects of a namespace; all of them if it is empty.
+func (o *Objects[T]) In(namespace string) []T {
+	if namespace == "" {
+		return o.Indexer().List()
+	}
+	return inNamespace(o.Indexer(), namespace)
+}
+
+func inNamespace[T scheme.Object](indexer informer.Indexer[T], namespace string) []T {
+	objs, err := indexer.ByIndex(informer.NamespaceIndex, namespace)
+	if err != nil {
+		return nil // Every store has this index.
+	}
+	return objs
+}
+
+func (o *Objects[T]) find(key string) (metav1.Object, bool) { return o.Indexer().GetByKey(key) }
+
+func (o *Objects[T]) begin(h *handlers, q Queue) error {
+	return handle(h, o.SharedInformer, q, func(q Queue, old, now T, gone informer.DeletedObject[T]) {
+		switch {
+		case isNil(now):
+			q.gone(gone.GetObjectName())
+		case isNil(old) || o.Changed == nil || o.Changed(old, now):
+			q.Add(now)
+		}
+	})
+}
+
+// On returns a watch that calls f for each change of an informer's objects. Old is nil for an object that
+// is new, now for one that is gone; f is not called for one that is gone in an unknown state.
+func On[T scheme.Object](of informer.SharedInformer[T], f func(q Queue, old, now T)) Watch {
+	return on[T]{of, f}
+}
+
+type on[T scheme.Object] struct {
+	informer informer.SharedInformer[T]
+	f        func(q Queue, old, now T)
+}
+
+func (o on[T]) begin(h *handlers, q Queue) error {
+	return handle(h, o.informer, q, func(q Queue, old, now T, _ informer.DeletedObject[T]) {
+		if !isNil(old) || !isNil(now) {
+			o.f(q, old, now)
+		}
+	})
+}
+
+// Reads returns a watch of an informer that the controller only reads.
+func Reads[T scheme.Object](of informer.SharedInformer[T]) Watch { return reads[T]{of} }
+
+type reads[T scheme.Object] struct{ informer informer.SharedInformer[T] }
+
+func (r reads[T]) begin(h *handlers, _ Queue) error {
+	need(h, r.informer)
+	return nil
+}
+
+// handlers are the event handlers of one term, and the informers that the controller reads.
+type handlers struct {
+	// priority means that events without a change give way to others.
+	priority bool
+	reads    reconcile.Caches
+	checkers []informer.DoneChecker
+	remove   []func() error
+}
+
+// need makes the term wait for an informer's sync, and for the controller's own writes in it.
+func need[T scheme.Object](h *handlers, i informer.SharedInformer[T]) {
+	h.checkers = append(h.checkers, i.HasSyncedChecker())
+	reconcile.Reads(&h.reads, i)
+}
+
+// change is called for each event: old is nil for an object that is new; now is nil for one that is gone,
+// and old too if its last state is unknown.
+type change[T scheme.Object] func(q Queue, old, now T, gone informer.DeletedObject[T])
+
+// handle adds a handler for one term.
+func handle[T scheme.Object](h *handlers, i informer.SharedInformer[T], q Queue, f change[T]) error {
+	registration, err := i.AddEventHandler(handler[T]{f: f, q: q, priority: h.priority})
+	if err != nil {
+		return fmt.Errorf("adding an event handler: %w", err)
+	}
+	need(h, i)
+	h.checkers = append(h.checkers, registration.HasSyncedChecker())
+	h.remove = append(h.remove, func() error { return i.RemoveEventHandler(registration) })
+	return nil
+}
+
+// handler turns events into changes.
+type handler[T scheme.Object] struct {
+	f        change[T]
+	q        Queue
+	priority bool
+}
+
+// OnAdd reports an object that is new to the handler.
+func (h handler[T]) OnAdd(obj T, isInInitialList bool) {
+	var none T
+	h.f(h.queue(isInInitialList), none, obj, informer.DeletedObject[T]{})
+}
+
+// OnUpdate reports a change.
+func (h handler[T]) OnUpdate(old, now T) {
+	h.f(h.queue(old.GetResourceVersion() == now.GetResourceVersion()), old, now, informer.DeletedObject[T]{})
+}
+
+// OnDelete reports an object that is gone.
+func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
+	var none T
+	h.f(h.q, gone.OptionalObj, none, gone)
+}
+
+func (h handler[T]) queue(unchanged bool) Queue {
+	if unchanged && h.priority {
+		return h.q.low()
+	}
+	return h.q
+}
+
+func isNil[T scheme.Object](obj T) bool {
+	v := reflect.ValueOf(obj)
+	return !v.IsValid() || v.IsNil()
+}

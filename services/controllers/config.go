@@ -1,11 +1,15 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/service"
@@ -16,10 +20,19 @@ import (
 // DefaultSigningDuration is the validity of signed certificates when Config sets none.
 const DefaultSigningDuration = csrsigner.DefaultDuration
 
+// DefaultLeaseName is Kubernetes' own, so that a kube-controller-manager on the same cluster and this
+// service never both act.
+const DefaultLeaseName = "kube-controller-manager"
+
 // Config configures one replica of the controllers.
 type Config struct {
 	// Service is what all services have. Its API and Bus are required.
 	Service service.Config
+	// Controllers are the controllers that run: "*" stands for all, "name" for one, "-name" for none of
+	// that name; all when empty. Replicas with different lists need different LeaseNames.
+	Controllers []string
+	// LeaseName is the Lease in kube-system by which one replica leads; DefaultLeaseName when empty.
+	LeaseName string
 	// RootCA is the PEM certificate that is published to every namespace; API's if empty.
 	RootCA []byte
 	// SigningCertFile and SigningKeyFile are PEM files of the authority that signs approved
@@ -39,6 +52,11 @@ type Config struct {
 // complete sets defaults and returns everything that is wrong. It does no I/O; see load.
 func (c *Config) complete() error {
 	faults := []error{c.Service.Complete(), c.Service.Reachable()}
+	if len(c.Controllers) == 0 {
+		c.Controllers = []string{all}
+	}
+	c.LeaseName = cmp.Or(c.LeaseName, DefaultLeaseName)
+	faults = append(faults, checkControllers(c.Controllers), c.checkLease())
 	if c.NodeGrace == 0 {
 		c.NodeGrace = nodelifecycle.DefaultGrace
 	}
@@ -65,6 +83,14 @@ func (c *Config) complete() error {
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
+	}
+	return nil
+}
+
+// checkLease returns an error if the Lease's name is invalid.
+func (c *Config) checkLease() error {
+	if faults := validation.IsDNS1123Subdomain(c.LeaseName); len(faults) > 0 {
+		return fmt.Errorf("--leader-elect-resource-name is %q: %s", c.LeaseName, strings.Join(faults, "; "))
 	}
 	return nil
 }

@@ -1,0 +1,126 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
+	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
+	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
+	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
+	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
+	"github.com/garboard/garboard/services/controllers/internal/deployment"
+	"github.com/garboard/garboard/services/controllers/internal/disruption"
+	"github.com/garboard/garboard/services/controllers/internal/garbage"
+	"github.com/garboard/garboard/services/controllers/internal/namespace"
+	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
+	"github.com/garboard/garboard/services/controllers/internal/replicaset"
+	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
+	"github.com/garboard/garboard/services/controllers/internal/rootca"
+	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
+	"github.com/garboard/garboard/services/controllers/internal/servicecidrs"
+	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
+	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
+)
+
+// runner is one of the controllers. Run may be called once per term of leadership.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+// entry is a controller's name in Kubernetes and its constructor. It returns nil for a controller that
+// cannot run as configured, which it logs.
+type entry struct {
+	name  string
+	build func() (runner, error)
+}
+
+// table lists all controllers. It constructs none of them.
+func (s *Service) table(cfg control.Config, d controller.Deps, source informer.Source) []entry {
+	declared := func(declare func(controller.Deps) *controller.Spec) func() (runner, error) {
+		return func() (runner, error) { return controller.NewRunner(d, declare(d)) }
+	}
+	return []entry{
+		{"garbage-collector-controller", func() (c runner, err error) {
+			s.collector, err = garbage.New(cfg, s.definitions, source)
+			return s.collector, err
+		}},
+		{"certificatesigningrequest-signing-controller", func() (runner, error) { return s.signer(cfg) }},
+		{"deployment-controller", declared(deployment.New)},
+		{"replicaset-controller", declared(replicaset.New)},
+		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
+		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
+		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},
+		{"node-lifecycle-controller", func() (runner, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) }},
+		{"resourcequota-controller", func() (runner, error) { return resourcequota.New(cfg, source) }},
+		{"disruption-controller", func() (runner, error) { return disruption.New(cfg) }},
+		{"clusterrole-aggregation-controller", func() (runner, error) { return clusterroleaggregation.New(cfg) }},
+		{"token-cleaner-controller", func() (runner, error) { return tokencleaner.New(cfg) }},
+		{"bootstrap-signer-controller", func() (runner, error) { return bootstrapsigner.New(cfg) }},
+		{"certificatesigningrequest-approving-controller", func() (runner, error) { return csrapprover.New(cfg) }},
+		{"certificatesigningrequest-cleaner-controller", func() (runner, error) { return csrcleaner.New(cfg) }},
+		{"service-cidr-controller", func() (runner, error) { return servicecidrs.New(cfg) }},
+		{"storage-version-migrator-controller", func() (runner, error) { return storageversionmigrator.New(cfg) }},
+	}
+}
+
+// signer returns the controller that signs certificates; nil without an authority.
+func (s *Service) signer(cfg control.Config) (runner, error) {
+	if s.cfg.SigningCertFile == "" {
+		s.cfg.Service.Logger.Warn("certificate requests will not be signed because no authority is set: " +
+			"nodes cannot join with a bootstrap token (set --cluster-signing-cert-file and --cluster-signing-key-file)")
+		return nil, nil
+	}
+	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, s.cfg.Service.Logger)
+	if err != nil {
+		return nil, err
+	}
+	return csrsigner.New(cfg, authority, s.cfg.SigningDuration)
+}
+
+// Names returns the Kubernetes names of all controllers, sorted. The certificate signer is included,
+// though it runs only if an authority is configured.
+func Names() []string {
+	names := map[string]bool{}
+	for _, entry := range new(Service).table(control.Config{}, controller.Deps{}, nil) {
+		names[entry.name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// all stands for all controllers in a list of controllers.
+const all = "*"
+
+// enabled reports whether a list of controllers has one: by its name or by "*", unless "-name" comes
+// first (kube-controller-manager, --controllers).
+func enabled(name string, list []string) bool {
+	for _, item := range list {
+		switch item {
+		case name:
+			return true
+		case "-" + name:
+			return false
+		}
+	}
+	return slices.Contains(list, all)
+}
+
+// checkControllers returns an error if a list of controllers names an unknown one, or enables none.
+func checkControllers(list []string) error {
+	names := Names()
+	for _, item := range list {
+		if name := strings.TrimPrefix(item, "-"); item != all && !slices.Contains(names, name) {
+			return fmt.Errorf("--controllers: %q is not in the list of known controllers: %s", name, strings.Join(names, ", "))
+		}
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return enabled(name, list) }) {
+		return fmt.Errorf("--controllers: %q enables no controller", strings.Join(list, ","))
+	}
+	return nil
+}

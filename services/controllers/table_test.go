@@ -1,0 +1,88 @@
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/informer/listwatch"
+	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/controltest"
+)
+
+func TestEnabled(t *testing.T) {
+	for _, tt := range []struct {
+		list string
+		want bool
+	}{
+		{"*", true}, {"-job-controller,*", false}, {"*,-job-controller", false}, {"job-controller", true},
+		{"cronjob-controller", false}, {"-cronjob-controller,*", true}, {"-job-controller", false},
+		{"job-controller,-job-controller", true},
+	} {
+		if got := enabled("job-controller", strings.Split(tt.list, ",")); got != tt.want {
+			t.Errorf("with %s: %v, want %v", tt.list, got, tt.want)
+		}
+	}
+}
+
+func TestListsOfControllers(t *testing.T) {
+	for list, fault := range map[string]string{
+		"*": "", "deployment-controller,replicaset-controller": "", "*,-garbage-collector-controller": "",
+		"*,deploy":               `"deploy" is not in the list of known controllers: bootstrap-signer-controller, `,
+		"-deploy":                `"deploy" is not in the list of known controllers`,
+		"-deployment-controller": `"-deployment-controller" enables no controller`,
+	} {
+		cfg := config()
+		cfg.Controllers = strings.Split(list, ",")
+		_, err := New(cfg)
+		switch {
+		case fault == "" && err != nil:
+			t.Errorf("%s: %v", list, err)
+		case fault != "" && (err == nil || !strings.Contains(err.Error(), fault)):
+			t.Errorf("%s: got %v, want %s", list, err, fault)
+		}
+	}
+}
+
+// TestTheTableNamesWhatItBuilds checks that the name of an entry is that of its declaration, and that no
+// name appears twice.
+func TestTheTableNamesWhatItBuilds(t *testing.T) {
+	p := controltest.New(t)
+	d := p.Deps()
+	s := &Service{cfg: Config{Service: config().Service, RootCA: []byte("PEM"), NodeGrace: time.Minute}}
+	var names []string
+	for _, entry := range s.table(control.Config{Client: d.Client, Informers: d.Informers, Logger: d.Logger}, d, nil) {
+		names = append(names, entry.name)
+		built, err := entry.build()
+		if err != nil {
+			t.Errorf("%s: %v", entry.name, err)
+		}
+		if runner, ok := built.(*controller.Runner); ok && runner.Name() != entry.name {
+			t.Errorf("the table calls the controller %s %s", runner.Name(), entry.name)
+		}
+	}
+	slices.Sort(names)
+	if got := slices.Compact(slices.Clone(names)); !slices.Equal(got, names) || !slices.Equal(got, Names()) {
+		t.Errorf("the table names %q, Names %q", names, Names())
+	}
+}
+
+// TestOnlyListedControllersRun checks that what a replica follows and runs depends on its list.
+func TestOnlyListedControllersRun(t *testing.T) {
+	cfg := config()
+	cfg.Controllers = []string{"serviceaccount-controller"}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := controltest.New(t)
+	s.shell.Use(p.Client, listwatch.New(p.Client, cfg.Service.Logger))
+	if err := s.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.controllers) != 1 || s.collector != nil {
+		t.Errorf("%d controllers run, with a garbage collector: %v", len(s.controllers), s.collector != nil)
+	}
+}

@@ -2,9 +2,14 @@ package simulated
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // AnnotationPrefix is the prefix of the keys that this package reads.
@@ -52,11 +57,29 @@ func annotation(annotations map[string]string, key, container string) (string, b
 	return value, ok
 }
 
+// stays reports whether a container of a Job's pod runs until it is stopped: if it sleeps, or runs the
+// image pause.
+func stays(config *cri.ContainerConfig) bool {
+	words := append(slices.Clone(config.GetCommand()), config.GetArgs()...)
+	if len(words) > 2 && words[1] == "-c" {
+		words = strings.Fields(words[2]) // a script of a shell
+	}
+	if len(words) == 0 {
+		image := config.GetImage().GetUserSpecifiedImage()
+		name, _, _ := strings.Cut(path.Base(image), "@")
+		name, _, _ = strings.Cut(name, ":")
+		words = []string{name}
+	}
+	first := path.Base(words[0])
+	return first == "sleep" || first == "pause"
+}
+
 // behaviourOf reads the annotations of a pod for one of its containers. An invalid value is an
 // error: a test with a misspelt value must not pass by luck.
-func (c Config) behaviourOf(annotations map[string]string, container string, isInit bool) (behaviour, error) {
+func (c Config) behaviourOf(sandbox *cri.PodSandboxConfig, config *cri.ContainerConfig) (behaviour, error) {
+	annotations, container := sandbox.GetAnnotations(), config.GetMetadata().GetName()
 	b := behaviour{startDelay: c.StartDelay, exits: c.RunFor > 0, exitAfter: c.RunFor, exitCode: c.ExitCode}
-	if isInit {
+	if isInit(config) || sandbox.GetLabels()[batchv1.JobNameLabel] != "" && !stays(config) {
 		b.exits, b.exitAfter, b.exitCode = true, 0, 0
 	}
 	var faults []string

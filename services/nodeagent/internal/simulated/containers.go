@@ -45,7 +45,7 @@ func (r *Runtime) CreateContainer(_ context.Context, request *cri.CreateContaine
 	if words, fail := annotation(s.Config.M.GetAnnotations(), keyFailCreate, config.GetMetadata().GetName()); fail {
 		return nil, status.Error(codes.Unknown, words)
 	}
-	if _, err := r.cfg.behaviourOf(s.Config.M.GetAnnotations(), config.GetMetadata().GetName(), isInit(config)); err != nil {
+	if _, err := r.cfg.behaviourOf(s.Config.M, config); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	for _, other := range r.containersOf(s.ID) {
@@ -285,7 +285,7 @@ func (r *Runtime) containersOf(sandbox string) []*container {
 
 func (r *Runtime) behaviour(c *container) behaviour {
 	// CreateContainer has checked the annotations.
-	b, _ := r.cfg.behaviourOf(r.sandboxes[c.SandboxID].Config.M.GetAnnotations(), c.Config.M.GetMetadata().GetName(), isInit(c.Config.M))
+	b, _ := r.cfg.behaviourOf(r.sandboxes[c.SandboxID].Config.M, c.Config.M)
 	return b
 }
 

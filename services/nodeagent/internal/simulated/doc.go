@@ -7,7 +7,6 @@
 //
 // A pod's annotations configure its containers. A key may end in "." and a container's name
 // ("simulated.garboard.io/exit-code.web"); it then applies to that container only:
-// ("simulated.garboard.io/exit-code.web") and is then for that one only:
 //
 //	simulated.garboard.io/start-delay    2s: duration of StartContainer
 //	simulated.garboard.io/exit-after     10s: how long containers run; for ever if absent
@@ -23,5 +22,7 @@
 //	simulated.garboard.io/fail-pull      PullImage fails with this message
 //	simulated.garboard.io/pull-delay     3s: duration of PullImage
 //
-// Init containers end at once with code 0 unless configured otherwise.
+// Init containers end at once with code 0 unless configured otherwise. So do the containers of pods
+// that a Job owns, except those that sleep (command sleep, or a shell's script that begins with it) or
+// run pause: these stay.
 package simulated

@@ -359,3 +359,44 @@ func TestOneAtATime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPodsOfJobs checks that what the command says decides whether a container of a Job's pod ends, unless
+// an annotation does, and that other pods stay.
+func TestPodsOfJobs(t *testing.T) {
+	for _, tt := range []struct {
+		name, label, image string
+		command, args      []string
+		annotations        map[string]string
+		ends               bool
+		code               int32
+	}{
+		{name: "a script", label: "j", command: []string{"/bin/sh", "-c"}, args: []string{"exit 1"}, ends: true},
+		{name: "an image's own command", label: "j", image: "nginx", ends: true},
+		{name: "sleep", label: "j", command: []string{"/bin/sleep", "10"}},
+		{name: "a script that sleeps", label: "j", command: []string{"sh", "-c", "sleep 10; exit 3"}},
+		{name: "the image pause", label: "j", image: "registry.example.com:5000/pause:3.10@sha256:00"},
+		{name: "an image that only begins with it", label: "j", image: "pauses:1", ends: true},
+		{name: "no Job", command: []string{"true"}},
+		{
+			name: "an annotation", label: "j", command: []string{"sleep", "10"}, ends: true, code: 3,
+			annotations: map[string]string{AnnotationPrefix + "exit-code": "3"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sandbox := &cri.PodSandboxConfig{Annotations: tt.annotations}
+			if tt.label != "" {
+				sandbox.Labels = map[string]string{"batch.kubernetes.io/job-name": tt.label}
+			}
+			b, err := Config{}.behaviourOf(sandbox, &cri.ContainerConfig{
+				Metadata: &cri.ContainerMetadata{Name: "c"}, Command: tt.command, Args: tt.args,
+				Image: &cri.ImageSpec{Image: "sha256:1", UserSpecifiedImage: tt.image},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.exits != tt.ends || b.exits && b.exitCode != tt.code {
+				t.Errorf("it ends: %v with code %d, want %v, %d", b.exits, b.exitCode, tt.ends, tt.code)
+			}
+		})
+	}
+}

@@ -85,7 +85,7 @@ func (o *Owned[T, O]) Owner(obj T) (owner O, found bool) {
 }
 
 func (o *Owned[T, O]) begin(h *handlers, q Queue) error {
-	if err := shareIndex(o.SharedInformer); err != nil {
+	if err := addIndex(o.SharedInformer, byController, controllerref.Index[T]()); err != nil {
 		return err
 	}
 	return handle(h, o.SharedInformer, q, func(q Queue, old, now T, _ informer.DeletedObject[T]) {
@@ -143,19 +143,4 @@ func (o *Owned[T, O]) adopters(q Queue, obj T) {
 			q.Add(owner)
 		}
 	}
-}
-
-// shareIndex adds the index by controllers to an informer that lacks it.
-func shareIndex[T scheme.Object](of informer.SharedInformer[T]) error {
-	if _, ok := of.Indexer().GetIndexers()[byController]; ok {
-		return nil
-	}
-	err := of.AddIndexers(informer.Indexers[T]{byController: controllerref.Index[T]()})
-	if err != nil {
-		if _, ok := of.Indexer().GetIndexers()[byController]; ok {
-			return nil // Another controller was faster.
-		}
-		return fmt.Errorf("indexing objects by their controllers: %w", err)
-	}
-	return nil
 }

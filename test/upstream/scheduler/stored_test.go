@@ -106,6 +106,12 @@ func (m *Maker) storage() {
 	m.c.Classes = []*storagev1.StorageClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "now"}, Provisioner: "example.com/p", VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate)},
 		{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Provisioner: "example.com/p", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
+		{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: volume.NotSupportedProvisioner, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
+	}
+	if m.one(3) {
+		m.c.Classes[1].AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+			{Key: corev1.LabelTopologyZone, Values: of(m, []string{"z1"}, []string{"z1", "z2"}, []string{"z9"})},
+		}}}
 	}
 	for _, name := range []string{"v1", "v2", "v3"} {
 		m.c.Volumes = append(m.c.Volumes, m.volume(name))
@@ -114,6 +120,13 @@ func (m *Maker) storage() {
 
 func (m *Maker) volume(name string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	v.Spec.StorageClassName = of(m, "", "", "late", "local", "local")
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(of(m, "1Gi", "2Gi", "3Gi"))}
+	v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{of(m, corev1.ReadWriteOnce, corev1.ReadWriteMany)}
+	v.Status.Phase = of(m, corev1.VolumeAvailable, corev1.VolumeAvailable, corev1.VolumeReleased)
+	if m.one(8) {
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: of(m, "a", "b")}
+	}
 	if m.one(3) {
 		v.Labels[of(m, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone)] = of(m, "z1", "z2", "z1__z3", "z1__", "")
 	}
@@ -168,9 +181,14 @@ func (m *Maker) claims(p *corev1.Pod) {
 	case 2:
 		claim.DeletionTimestamp = &metav1.Time{Time: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)}
 		claim.Finalizers = []string{"kubernetes.io/pvc-protection"}
-	case 3:
+	case 3, 4, 5:
 		claim.Annotations, claim.Spec.VolumeName, claim.Status.Phase = nil, "", corev1.ClaimPending
-		claim.Spec.StorageClassName = of(m, nil, ptr.To("now"), ptr.To("gone"))
+		claim.Spec.StorageClassName = of(m, nil, ptr.To("now"), ptr.To("gone"), ptr.To("late"), ptr.To("late"), ptr.To("local"), ptr.To("local"), ptr.To("local"))
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(of(m, "1Gi", "2Gi"))}
+		if m.one(4) {
+			claim.Annotations = map[string]string{volume.AnnSelectedNode: of(m, "n0", "n1", "n2")}
+		}
 	}
 	m.c.Claims = append(m.c.Claims, claim)
 }

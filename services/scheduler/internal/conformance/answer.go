@@ -81,6 +81,9 @@ func cluster(c *Case) placement.Cluster {
 			Claim:  func(namespace, name string) *corev1.PersistentVolumeClaim { return named(c.Claims, namespace, name) },
 			Volume: func(name string) *corev1.PersistentVolume { return named(c.Volumes, "", name) },
 			Class:  func(name string) *storagev1.StorageClass { return named(c.Classes, "", name) },
+			Volumes: func(class string) []*corev1.PersistentVolume {
+				return slices.DeleteFunc(slices.Clone(c.Volumes), func(v *corev1.PersistentVolume) bool { return v.Spec.StorageClassName != class })
+			},
 		},
 	}
 }

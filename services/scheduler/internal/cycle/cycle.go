@@ -82,6 +82,9 @@ func New(cfg Config) *Loop {
 // Run schedules until ctx ends, and returns when all writes have ended. It may be called again
 // afterwards, once per term of leadership, and each time starts from the informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
+	if err := l.indexVolumes(); err != nil {
+		return fmt.Errorf("starting to schedule: %w", err)
+	}
 	r := &run{Loop: l, queue: queue.New(), cache: clusterview.NewCache(), slots: make(chan struct{}, writers)}
 	synced := l.groups.synced()
 	for _, add := range []func() (informer.DoneChecker, func(), error){
@@ -133,14 +136,15 @@ type run struct {
 	cache  *clusterview.Cache
 	writes sync.WaitGroup
 	// slots bounds the concurrent writes.
-	slots chan struct{}
+	slots   chan struct{}
+	assumed assumed
 }
 
 // schedule makes one attempt.
 func (r *run) schedule(ctx context.Context, item queue.Item) {
 	start := time.Now()
 	pod := item.Pod
-	node, err := r.place(pod)
+	node, volumes, err := r.place(pod)
 	var failure *placement.Failure
 	switch {
 	case errors.As(err, &failure):
@@ -158,20 +162,37 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 	if !r.cache.Assume(pod, node.Name) {
 		return // The pod is on a node already; the informer notifies the queue of that.
 	}
-	r.write(ctx, func() { r.bind(ctx, item, node.Name, start) })
+	if volumes.None() {
+		r.write(ctx, func() { r.bind(ctx, item, node.Name, start) })
+		return
+	}
+	// Volumes take their time, which must not keep other pods from being bound.
+	r.writes.Go(func() {
+		if err := r.bindVolumes(ctx, pod, node.Name, volumes); err != nil {
+			r.rejected(ctx, item, node.Name, start, fmt.Errorf(`running PreBind plugin "VolumeBinding": %w`, err))
+			return
+		}
+		r.bind(ctx, item, node.Name, start)
+	})
 }
 
-// place turns a panic of placement into an error for this one pod.
-func (r *run) place(pod *corev1.Pod) (node *clusterview.Node, err error) {
+// place chooses a node and, on it, volumes. It turns a panic of placement into an error for this one
+// pod.
+func (r *run) place(pod *corev1.Pod) (node *clusterview.Node, volumes placement.Volumes, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.cfg.Logger.Error("placement panicked", "namespace", pod.Namespace, "name", pod.Name, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("placement panicked: %v", p)
 		}
 	}()
-	return placement.Place(pod, placement.Cluster{
+	cluster := placement.Cluster{
 		Nodes: r.cache.Snapshot(), NamespaceLabels: r.namespaceLabels, Groups: r.groups.placement(), Storage: r.storage(),
-	}, rand.IntN)
+	}
+	if node, err = placement.Place(pod, cluster, rand.IntN); err != nil {
+		return nil, volumes, err
+	}
+	volumes, err = placement.ChooseVolumes(pod, cluster, node)
+	return node, volumes, err
 }
 
 func (r *run) namespaceLabels(name string) labels.Set {
@@ -206,6 +227,12 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 		r.cfg.Logger.Debug("bound a pod", "namespace", pod.Namespace, "name", pod.Name, "node", node)
 		return
 	}
+	r.rejected(ctx, item, node, start, fmt.Errorf("binding rejected: %w", err))
+}
+
+// rejected gives up a pod's place on a node, and tries again later.
+func (r *run) rejected(ctx context.Context, item queue.Item, node string, start time.Time, err error) {
+	pod := item.Pod
 	r.cache.Forget(pod.UID)
 	r.queue.Move(afterRemoval...)
 	if ctx.Err() != nil {
@@ -217,7 +244,7 @@ func (r *run) bind(ctx context.Context, item queue.Item, node string, start time
 		r.cfg.Logger.Debug("binding a pod failed", "namespace", pod.Namespace, "name", pod.Name, "node", node, "err", err)
 	} else {
 		r.cfg.Logger.Warn("binding a pod failed", "namespace", pod.Namespace, "name", pod.Name, "node", node, "err", err)
-		r.fail(ctx, pod, binding.SchedulerError, "binding rejected: "+err.Error())
+		r.fail(ctx, pod, binding.SchedulerError, err.Error())
 	}
 	r.queue.Retry(item)
 }

@@ -13,10 +13,11 @@ import (
 func (r *run) storage() placement.Storage {
 	return placement.Storage{
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
-			return stored(r.claims, namespace+"/"+name)
+			return r.assumed.claim(stored(r.claims, namespace+"/"+name))
 		},
-		Volume: func(name string) *corev1.PersistentVolume { return stored(r.volumes, name) },
-		Class:  func(name string) *storagev1.StorageClass { return stored(r.classes, name) },
+		Volume:  func(name string) *corev1.PersistentVolume { return r.assumed.volume(stored(r.volumes, name)) },
+		Volumes: r.volumesOf,
+		Class:   func(name string) *storagev1.StorageClass { return stored(r.classes, name) },
 	}
 }
 

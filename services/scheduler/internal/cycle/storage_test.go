@@ -73,7 +73,7 @@ func TestPodFollowsItsClaim(t *testing.T) {
 		says("pod has unbound immediate PersistentVolumeClaims")
 		mode := storagev1.VolumeBindingWaitForFirstConsumer
 		p.api.Load(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, VolumeBindingMode: &mode})
-		says(`persistentvolumeclaim "data" waits for its first consumer (StorageClass "late"), and binding it is not supported`)
+		says("2 node(s) didn't find available persistent volumes to bind")
 		done := claim("data", "disk")
 		done.UID = "claim"
 		p.api.Load(done)

@@ -20,6 +20,8 @@ type Storage struct {
 	Claim  func(namespace, name string) *corev1.PersistentVolumeClaim
 	Volume func(name string) *corev1.PersistentVolume
 	Class  func(name string) *storagev1.StorageClass
+	// Volumes returns the volumes of a class that could be bound to a claim; none when it is nil.
+	Volumes func(class string) []*corev1.PersistentVolume
 }
 
 // bindCompleted is the annotation of a bound claim: a claim that only names its volume may lose it
@@ -37,10 +39,12 @@ func ClaimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	return ""
 }
 
-// claimed holds a pod's claims and, in the same order, the volumes to which they are bound.
+// claimed holds a pod's claims, the volumes to which they are bound, and the claims that are to be
+// bound on the pod's node.
 type claimed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	volumes []boundVolume
+	delayed delayed
 }
 
 // boundVolume is the volume of a claim; nil if it does not exist.
@@ -56,11 +60,14 @@ type boundVolume struct {
 func findClaims(pod *corev1.Pod, storage Storage) (claimed, *refusal) {
 	found, why := lookUp(pod, storage)
 	if why == "" {
-		why = unbound(found.claims, storage)
+		why = found.sort(storage)
 	}
 	for _, claim := range found.claims {
 		if why != "" {
 			break
+		}
+		if !isBound(claim) {
+			continue
 		}
 		volume := boundVolume{storage.Volume(claim.Spec.VolumeName), !refersTo(pod, claim)}
 		if volume.PersistentVolume == nil && !volume.ephemeral {
@@ -73,6 +80,11 @@ func findClaims(pod *corev1.Pod, storage Storage) (claimed, *refusal) {
 		return claimed{}, &refusal{filter: VolumeBinding, final: true, reasons: []string{why}}
 	}
 	return found, nil
+}
+
+// isBound reports whether a claim is bound to a volume.
+func isBound(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, bindCompleted)
 }
 
 // refersTo reports whether a volume of pod names the claim.
@@ -114,32 +126,34 @@ func lookUp(pod *corev1.Pod, storage Storage) (found claimed, why string) {
 	return found, ""
 }
 
-// unbound says which claims are not bound to a volume; empty when all are.
-func unbound(claims []*corev1.PersistentVolumeClaim, storage Storage) (why string) {
-	for _, claim := range claims {
-		if claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, bindCompleted) {
+// sort finds the claims that are to be bound on the pod's node. It says which are not bound although
+// they need not wait for that; empty if there are none.
+func (c *claimed) sort(storage Storage) (why string) {
+	for _, claim := range c.claims {
+		if isBound(claim) {
 			continue
 		}
-		if waits := waitsForConsumer(claim, storage); !waits || claim.Spec.VolumeName != "" {
+		class := waitsForConsumer(claim, storage)
+		if class == nil || claim.Spec.VolumeName != "" {
 			return "pod has unbound immediate PersistentVolumeClaims"
 		}
-		if why == "" {
-			// Kubernetes would choose or provision a volume for the node that it chooses.
-			why = fmt.Sprintf("persistentvolumeclaim %q waits for its first consumer (StorageClass %q), and binding it is not supported",
-				claim.Name, className(claim))
-		}
+		c.delayed.add(claim, class, storage)
 	}
-	return why
+	return ""
 }
 
-// waitsForConsumer reports whether a claim is to be bound only when a pod that uses it is placed.
-func waitsForConsumer(claim *corev1.PersistentVolumeClaim, storage Storage) bool {
+// waitsForConsumer returns the class of a claim that is to be bound only when a pod that uses it is
+// placed; nil for another claim.
+func waitsForConsumer(claim *corev1.PersistentVolumeClaim, storage Storage) *storagev1.StorageClass {
 	name := className(claim)
 	if name == "" {
-		return false
+		return nil
 	}
 	class := storage.Class(name)
-	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	if class == nil || class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+		return nil
+	}
+	return class
 }
 
 func className(claim *corev1.PersistentVolumeClaim) string {
@@ -188,7 +202,8 @@ func inUse(claim *corev1.PersistentVolumeClaim, cluster Cluster) bool {
 	return false
 }
 
-// reachFilter refuses nodes from which a volume cannot be reached.
+// reachFilter refuses nodes from which a volume cannot be reached, or on which a claim that waits for
+// the pod could not be bound.
 func (c claimed) reachFilter() filter {
 	reachable := make([]*nodeaffinity.LazyErrorNodeSelector, len(c.volumes))
 	for i, volume := range c.volumes {
@@ -196,25 +211,42 @@ func (c claimed) reachFilter() filter {
 			reachable[i] = nodeaffinity.NewLazyErrorNodeSelector(volume.Spec.NodeAffinity.Required)
 		}
 	}
-	refuse := func(reason string) *refusal {
-		return &refusal{filter: VolumeBinding, final: true, reasons: []string{reason}}
-	}
 	return func(node *clusterview.Node) *refusal {
-		for i, volume := range c.volumes {
-			if volume.PersistentVolume == nil {
-				return refuse("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
-			}
-			if reachable[i] == nil {
-				continue
-			}
-			// As in Kubernetes a volume selects by labels only: the node has no name here.
-			matches, err := reachable[i].Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
-			if err != nil || !matches {
-				return refuse("node(s) didn't match PersistentVolume's node affinity")
-			}
+		var reasons []string
+		reached, exist := c.reached(reachable, node)
+		if !reached {
+			reasons = append(reasons, "node(s) didn't match PersistentVolume's node affinity")
 		}
-		return nil
+		if _, fits := c.delayed.on(node); !fits {
+			reasons = append(reasons, "node(s) didn't find available persistent volumes to bind")
+		}
+		if !exist {
+			reasons = append(reasons, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")
+		}
+		if len(reasons) == 0 {
+			return nil
+		}
+		return &refusal{filter: VolumeBinding, final: true, reasons: reasons}
 	}
+}
+
+// reached reports whether the bound volumes can be reached from a node, and whether they exist. Like
+// Kubernetes it stops at the first fault.
+func (c claimed) reached(reachable []*nodeaffinity.LazyErrorNodeSelector, node *clusterview.Node) (reached, exist bool) {
+	for i, volume := range c.volumes {
+		if volume.PersistentVolume == nil {
+			return true, false
+		}
+		if reachable[i] == nil {
+			continue
+		}
+		// As in Kubernetes a volume selects by labels only: the node has no name here.
+		matches, err := reachable[i].Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: node.Labels}})
+		if err != nil || !matches {
+			return false, true
+		}
+	}
+	return true, true
 }
 
 // zones are the zones from which a volume can be reached, according to one of its labels.

@@ -1,0 +1,131 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
+)
+
+// Volumes is what a pod's claims that wait for it need on one node.
+type Volumes struct {
+	// Bind are volumes that exist, each with its claim.
+	Bind []Binding
+	// Provision are claims for which a volume is to be made for the node.
+	Provision []*corev1.PersistentVolumeClaim
+}
+
+// None reports whether the node needs nothing.
+func (v Volumes) None() bool { return len(v.Bind)+len(v.Provision) == 0 }
+
+// Binding is a volume and the claim to which it is to be bound.
+type Binding struct {
+	Volume *corev1.PersistentVolume
+	Claim  *corev1.PersistentVolumeClaim
+}
+
+// ChooseVolumes returns what the claims of a pod need on a node that Place has chosen; nothing if all are
+// bound. The error says why the node cannot provide it after all.
+func ChooseVolumes(pod *corev1.Pod, cluster Cluster, node *clusterview.Node) (Volumes, error) {
+	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return ClaimName(pod, &v) != "" }) {
+		return Volumes{}, nil
+	}
+	claims, whole := findClaims(pod, cluster.Storage)
+	if whole != nil {
+		return Volumes{}, fmt.Errorf("choosing volumes for %s/%s: %s", pod.Namespace, pod.Name, whole.reasons[0])
+	}
+	chosen, fits := claims.delayed.on(node)
+	if !fits {
+		return Volumes{}, fmt.Errorf("choosing volumes for %s/%s: none for node %s", pod.Namespace, pod.Name, node.Name)
+	}
+	return chosen, nil
+}
+
+// delayed are claims that wait for their first consumer.
+type delayed struct {
+	claims  []*corev1.PersistentVolumeClaim
+	classes map[string]*storagev1.StorageClass
+	// volumes are those that could be bound, by class.
+	volumes map[string][]*corev1.PersistentVolume
+}
+
+// add adds a claim of a class.
+func (d *delayed) add(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, storage Storage) {
+	if d.classes == nil {
+		d.classes, d.volumes = map[string]*storagev1.StorageClass{}, map[string][]*corev1.PersistentVolume{}
+	}
+	d.claims = append(d.claims, claim)
+	if d.classes[class.Name] == nil {
+		d.classes[class.Name] = class
+		if storage.Volumes != nil {
+			d.volumes[class.Name] = storage.Volumes(class.Name)
+		}
+	}
+}
+
+// on returns what the claims need on a node, and whether it can be had there: the smallest volume that
+// suits a claim and can be reached, or else a new one (Kubernetes, plugin VolumeBinding, FindPodVolumes).
+func (d delayed) on(node *clusterview.Node) (Volumes, bool) {
+	var found Volumes
+	var open []*corev1.PersistentVolumeClaim
+	for _, claim := range d.claims {
+		switch selected, has := claim.Annotations[volume.AnnSelectedNode]; {
+		case has && selected != node.Name:
+			return Volumes{}, false
+		case has:
+			found.Provision = append(found.Provision, claim)
+		default:
+			open = append(open, claim)
+		}
+	}
+	// The smallest claim first, so that it gets the smallest volume.
+	slices.SortStableFunc(open, func(a, b *corev1.PersistentVolumeClaim) int {
+		return cmp.Compare(requested(a), requested(b))
+	})
+	target := &corev1.Node{}
+	target.Name, target.Labels = node.Name, node.Labels
+	taken := map[string]*corev1.PersistentVolume{}
+	for _, claim := range open {
+		match, err := volume.FindMatchingVolume(claim, d.volumes[className(claim)], target, taken, true, true)
+		switch {
+		case err != nil:
+			return Volumes{}, false
+		case match == nil:
+			found.Provision = append(found.Provision, claim)
+		default:
+			taken[match.Name] = match
+			found.Bind = append(found.Bind, Binding{match, claim})
+		}
+	}
+	for _, claim := range found.Provision {
+		class := d.classes[className(claim)]
+		if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner || !topologyAllows(class.AllowedTopologies, node) {
+			return Volumes{}, false
+		}
+	}
+	return found, true
+}
+
+func requested(claim *corev1.PersistentVolumeClaim) int64 {
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	return size.Value()
+}
+
+// topologyAllows reports whether one of the terms selects a node; no terms select all nodes, an empty term
+// selects none.
+func topologyAllows(terms []corev1.TopologySelectorTerm, node *clusterview.Node) bool {
+	if len(terms) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(terms, func(term corev1.TopologySelectorTerm) bool {
+		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions, func(r corev1.TopologySelectorLabelRequirement) bool {
+			value, has := node.Labels[r.Key]
+			return !has || !slices.Contains(r.Values, value)
+		})
+	})
+}

@@ -21,6 +21,7 @@ var later = map[string]string{
 // the fields above.
 var scored = []string{
 	"TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "NodeResourcesBalancedAllocation",
+	"VolumeBinding",
 }
 
 // leftOut reports whether a later issue brings a plugin.

@@ -30,6 +30,7 @@ func scorersFor(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []s
 		{"PodTopologySpread", 2, spreadScores(pod, cluster, nodes)},
 		{"InterPodAffinity", 2, span(podAffinityScores(pod, cluster, nodes))},
 		{"NodeResourcesBalancedAllocation", 1, balancedAllocation(pod, nodes)},
+		{"VolumeBinding", 1, volumeScores(pod, cluster, nodes)},
 	}
 }
 

@@ -3,6 +3,8 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +34,7 @@ type Binding struct {
 // ChooseVolumes returns what the claims of a pod need on a node that Place has chosen; nothing if all are
 // bound. The error says why the node cannot provide it after all.
 func ChooseVolumes(pod *corev1.Pod, cluster Cluster, node *clusterview.Node) (Volumes, error) {
-	if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return ClaimName(pod, &v) != "" }) {
+	if !hasClaims(pod) {
 		return Volumes{}, nil
 	}
 	claims, whole := findClaims(pod, cluster.Storage)
@@ -128,4 +130,51 @@ func topologyAllows(terms []corev1.TopologySelectorTerm, node *clusterview.Node)
 			return !has || !slices.Contains(r.Values, value)
 		})
 	})
+}
+
+// volumeScores prefers nodes on which the volumes for a pod's claims are much larger than the claims. Each
+// class counts as much as the others (Kubernetes, plugin VolumeBinding with StorageCapacityScoring).
+func volumeScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []int64 {
+	scores := make([]int64, len(nodes))
+	if !hasClaims(pod) {
+		return scores
+	}
+	claims, whole := findClaims(pod, cluster.Storage)
+	if whole != nil || len(claims.delayed.claims) == 0 {
+		return scores
+	}
+	for i, node := range nodes {
+		chosen, _ := claims.delayed.on(node)
+		wanted, capacity := map[string]int64{}, map[string]int64{}
+		for _, binding := range chosen.Bind {
+			class := binding.Volume.Spec.StorageClassName
+			size := binding.Volume.Spec.Capacity[corev1.ResourceStorage]
+			wanted[class] += requested(binding.Claim)
+			capacity[class] += size.Value()
+		}
+		if len(wanted) == 0 {
+			continue
+		}
+		var sum int64
+		for class, has := range capacity {
+			used := int64(maxScore)
+			if has > 0 && wanted[class] <= has {
+				used = share(wanted[class], has)
+			}
+			sum += maxScore - used
+		}
+		scores[i] = int64(math.Round(float64(sum) / float64(len(wanted))))
+	}
+	return scores
+}
+
+// share returns 100 * part / whole, rounded down; sizes near the largest number do not overflow.
+func share(part, whole int64) int64 {
+	high, low := bits.Mul64(uint64(part), maxScore)
+	quotient, _ := bits.Div64(high, low, uint64(whole))
+	return int64(quotient)
+}
+
+func hasClaims(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return ClaimName(pod, &v) != "" })
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/podclaims"
 )
 
 const (
@@ -59,7 +60,7 @@ func New(d controller.Deps) []*controller.Spec {
 			// Two workers would often choose the same volume.
 			Workers: 1,
 			Watches: []controller.Watch{
-				controller.Index(b.claims.SharedInformer, waitingFor, waits), controller.Index(b.pods, podsOf, mounts),
+				controller.Index(b.claims.SharedInformer, waitingFor, waits), podclaims.Index(b.pods),
 				controller.On(b.volumes.SharedInformer, b.volumeChanged), controller.On(b.classes, b.classChanged), controller.On(b.pods, b.podChanged),
 			},
 		},
@@ -70,12 +71,8 @@ func New(d controller.Deps) []*controller.Spec {
 	}
 }
 
-// The indexes. waitingFor finds unbound claims by what they wait for: a volume or a class. podsOf finds
-// pods that have no node yet by their claims.
-const (
-	waitingFor = "waiting for a volume"
-	podsOf     = "unscheduled pods by claim"
-)
+// waitingFor finds unbound claims by what they wait for: a volume or a class.
+const waitingFor = "waiting for a volume"
 
 // waits returns what an unbound claim waits for.
 func waits(c claim) ([]string, error) {
@@ -89,28 +86,6 @@ func waits(c claim) ([]string, error) {
 		return []string{"class ", "default class"}, nil
 	}
 	return []string{"class " + volume.GetPersistentVolumeClaimClass(c)}, nil
-}
-
-// mounts returns the keys of the claims of a pod that is not scheduled.
-func mounts(pod *corev1.Pod) ([]string, error) {
-	if pod.Spec.NodeName != "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return nil, nil
-	}
-	return claimsOf(pod), nil
-}
-
-// claimsOf returns the keys of the claims of a pod, those of its ephemeral volumes included.
-func claimsOf(pod *corev1.Pod) []string {
-	var keys []string
-	for i := range pod.Spec.Volumes {
-		switch v := &pod.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			keys = append(keys, informer.KeyOf(pod.Namespace, v.PersistentVolumeClaim.ClaimName))
-		case v.Ephemeral != nil:
-			keys = append(keys, informer.KeyOf(pod.Namespace, pod.Name+"-"+v.Name))
-		}
-	}
-	return keys
 }
 
 // volumeChanged asks for the reconciles of the claims that a volume concerns.
@@ -147,7 +122,7 @@ func (b *binder) podChanged(q controller.Queue, old, now *corev1.Pod) {
 	if old != nil || now == nil || now.Spec.NodeName != "" {
 		return
 	}
-	for _, key := range claimsOf(now) {
+	for _, key := range podclaims.Keys(now) {
 		if c, found := b.claims.Indexer().GetByKey(key); found && !metav1.HasAnnotation(c.ObjectMeta, volume.AnnBindCompleted) {
 			q.Add(c)
 		}

@@ -12,6 +12,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/garboard/garboard/services/controllers/internal/podclaims"
+	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
 // unbound finds a volume for a claim that has none, or says what it waits for.
@@ -218,13 +221,15 @@ func isDefault(class *storagev1.StorageClass) bool {
 
 // tellWaiting records what a claim waits for whose binding waits for a pod.
 func (b *binder) tellWaiting(c claim) error {
-	pods, err := b.pods.Indexer().ByIndex(podsOf, key(c))
+	pods, err := podclaims.Users(b.pods, c)
 	if err != nil {
-		return fmt.Errorf("finding the pods of claim %q: %w", key(c), err)
+		return err
 	}
-	names := make([]string, len(pods))
-	for i, pod := range pods {
-		names[i] = pod.Name
+	var names []string
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && !podstate.Ended(pod) {
+			names = append(names, pod.Name)
+		}
 	}
 	slices.Sort(names)
 	switch len(names) {

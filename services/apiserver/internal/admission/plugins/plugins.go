@@ -43,6 +43,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/runtimeclass"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/serviceaccount"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/storageclass"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/storageprotection"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/taints"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/webhooks"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -104,7 +105,6 @@ const (
 
 // Why plugins of Kubernetes are not here.
 const (
-	noControllers = "its controllers, which take the finalizers away again, are not here, and without them every claim and volume would hang in deletion"
 	noImagePolicy = "no webhook is asked about images"
 )
 
@@ -130,7 +130,7 @@ func list() []entry {
 		{name: "EventRateLimit", plugin: eventRateLimit, flags: off | configured},
 		{name: "ExtendedResourceToleration", plugin: alone(extendedresourcetoleration.Plugin), flags: off},
 		{name: "DefaultStorageClass", plugin: reading(storageclass.Default)},
-		{name: "StorageObjectInUseProtection", absent: noControllers},
+		{name: "StorageObjectInUseProtection", plugin: alone(storageprotection.Plugin)},
 		{name: "PodGroupProtection", plugin: alone(podGroupProtection)},
 		{name: "OwnerReferencesPermissionEnforcement", plugin: ownerReferences, flags: off | asks},
 		{name: "PersistentVolumeClaimResize", plugin: reading(storageclass.ClaimResize)},

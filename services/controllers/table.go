@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
+	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
@@ -25,6 +26,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
 	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
 	"github.com/garboard/garboard/services/controllers/internal/servicecidrs"
+	"github.com/garboard/garboard/services/controllers/internal/storageprotection"
 	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 )
@@ -66,6 +68,10 @@ func (s *Service) table(cfg control.Config, d controller.Deps, source informer.S
 		{"certificatesigningrequest-approving-controller", func() (runner, error) { return csrapprover.New(cfg) }},
 		{"certificatesigningrequest-cleaner-controller", func() (runner, error) { return csrcleaner.New(cfg) }},
 		{"service-cidr-controller", func() (runner, error) { return servicecidrs.New(cfg) }},
+		{"persistentvolumeclaim-protection-controller", declared(storageprotection.NewClaims)},
+		{"persistentvolume-protection-controller", declared(storageprotection.NewVolumes)},
+		{"volumeattributesclass-protection-controller", declared(storageprotection.NewClasses)},
+		{"ephemeral-volume-controller", declared(ephemeralvolume.New)},
 		{"storage-version-migrator-controller", func() (runner, error) { return storageversionmigrator.New(cfg) }},
 	}
 }

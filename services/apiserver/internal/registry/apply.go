@@ -21,7 +21,7 @@ import (
 func (r *Resource) Apply(ctx context.Context, namespace, name string, wanted *unstructured.Unstructured, check func(merged scheme.Object) error, opts UpdateOptions) (scheme.Object, error) {
 	opts.OwnersGiven, opts.applied = true, true
 	return r.Update(ctx, namespace, name, func(current scheme.Object) (scheme.Object, error) {
-		merged, err := r.registry.owners.Apply(r.kind, opts.Subresource, current, wanted, opts.FieldManager, opts.Force)
+		merged, err := r.owners.Apply(r.kind, opts.Subresource, current, wanted, opts.FieldManager, opts.Force)
 		if err != nil {
 			return nil, err
 		}

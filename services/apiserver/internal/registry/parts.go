@@ -19,7 +19,7 @@ func Of[T scheme.Object](r *Registry) *Resource { return r.Resource(scheme.For[T
 func (r *Resource) Definition() *kinds.Definition { return r.strategy }
 
 // Owners records the owners of the fields of all kinds.
-func (r *Resource) Owners() *managedfields.Owners { return r.registry.owners }
+func (r *Resource) Owners() *managedfields.Owners { return r.owners }
 
 // WithoutAdmission returns the same operations without admission plugins, for what the apiserver
 // itself does as a part of an admitted request.
@@ -99,7 +99,7 @@ func (r *Resource) Recorded(change Change) Change {
 		if err != nil {
 			return nil, err
 		}
-		r.registry.owners.Update(r.kind, "status", live, obj, ownWriter)
+		r.owners.Update(r.kind, "status", live, obj, ownWriter)
 		return obj, nil
 	}
 }

@@ -36,7 +36,7 @@ func (r *Resource) own(how record, subresource string, live, obj scheme.Object, 
 		if live == nil {
 			live = r.kind.New()
 		}
-		r.registry.owners.Update(r.kind, subresource, live, obj, cmp.Or(writer, ownWriter))
+		r.owners.Update(r.kind, subresource, live, obj, cmp.Or(writer, ownWriter))
 	case recordNobody:
 		obj.SetManagedFields(nil)
 	case recordGiven:

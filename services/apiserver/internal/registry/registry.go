@@ -97,6 +97,7 @@ func (r *Registry) resourcesOf(kinds []*scheme.Kind) map[*scheme.Kind]*Resource 
 		}
 		found[kind] = &Resource{
 			registry: r, kind: kind, stored: stored, strategy: definition, admission: r.admission, store: r.config.Store.Of(kind),
+			owners: r.owners.With(definition),
 		}
 	}
 	return found
@@ -115,6 +116,7 @@ type Resource struct {
 	strategy  *kinds.Definition
 	admission *admission.Chain
 	store     *store.Store
+	owners    *managedfields.Owners // by the same definition as the strategy
 }
 
 // Kind returns the table's row of the kind that the resource serves.

@@ -270,6 +270,32 @@ func TestSchemaOfACustomKindChanges(t *testing.T) {
 	}
 }
 
+// TestWriteUnderAnEarlierDefinition has a writer who began before the schema changed, and one who begins after.
+func TestWriteUnderAnEarlierDefinition(t *testing.T) {
+	w := newEggWorld(t, eggs)
+	before := w.catalog.Of(w.kind("v1"))
+	w.serve(strings.ReplaceAll(eggs, "size: {type: integer}", "count: {type: integer}"))
+	now := w.catalog.Of(w.kind("v1"))
+	const undeclared = "field not declared in schema"
+	for _, c := range []struct {
+		definition *kinds.Definition
+		fields     string
+		err        string
+	}{
+		{before, `{spec: {size: 1}}`, ""},
+		{before, `{spec: {count: 1}}`, undeclared},
+		{now, `{spec: {size: 1}}`, undeclared},
+		{now, `{spec: {count: 1}}`, ""},
+		{nil, `{spec: {size: 1}}`, undeclared},
+		{nil, `{spec: {count: 1}}`, ""},
+	} {
+		_, err := w.owners.With(c.definition).Apply(w.kind("v1"), "", w.kind("v1").New(), w.egg("v1", c.fields), "one", false)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.HasSuffix(err.Error(), c.err)) {
+			t.Errorf("%s: got the error %v, want %q", c.fields, err, c.err)
+		}
+	}
+}
+
 // TestScaleOfACustomKind takes over replicas that another version of the kind has in another field.
 func TestScaleOfACustomKind(t *testing.T) {
 	w := newEggWorld(t, eggs)

@@ -43,6 +43,8 @@ type Owners struct {
 	versions   *versions
 	log        *slog.Logger
 	types      func() (*types, error)
+	// of is the definition whose schema counts for its kind; nil for the one that is served.
+	of *kinds.Definition
 
 	// parts are made anew when kinds come and go, since a kind may come back with other fields.
 	parts *scheme.Derived[*parts]
@@ -59,6 +61,8 @@ type parts struct {
 type part struct {
 	schema.GroupVersionKind
 	subresource string
+	// of is the definition of a custom kind whose schema counts; nil for the one that is served.
+	of *kinds.Definition
 }
 
 // New returns the record keeper.
@@ -84,13 +88,24 @@ func New(cfg Config) *Owners {
 	}
 }
 
+// With returns the same record keeper for writes under a definition, which may no longer be the one that is
+// served: what is checked against a definition must have been merged by its schema.
+func (o *Owners) With(definition *kinds.Definition) *Owners {
+	if definition == nil || !definition.Custom {
+		return o
+	}
+	with := *o
+	with.of = definition
+	return &with
+}
+
 // ObjectToTyped returns an object with the fields of its type, as apimachinery's TypeConverter does.
 func (o *Owners) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	builtin, err := o.types()
 	if err != nil {
 		return nil, err
 	}
-	return converter{builtin, o.parts.Get().custom}.ObjectToTyped(obj, opts...)
+	return converter{builtin, o.parts.Get().custom, o.of}.ObjectToTyped(obj, opts...)
 }
 
 // TypedToObject returns an object without a Go type, as apimachinery's TypeConverter does.
@@ -117,11 +132,11 @@ func (o *Owners) Update(kind *scheme.Kind, subresource string, live, obj scheme.
 }
 
 func (o *Owners) update(gvk schema.GroupVersionKind, subresource string, live, obj scheme.Object, writer string) error {
-	of, err := o.of(gvk, subresource)
+	manager, err := o.manager(gvk, subresource)
 	if err != nil {
 		return err
 	}
-	_, err = of.Update(live, obj, writer)
+	_, err = manager.Update(live, obj, writer)
 	return err
 }
 
@@ -184,12 +199,12 @@ func (o *Owners) Apply(kind *scheme.Kind, subresource string, live scheme.Object
 }
 
 func (o *Owners) apply(gvk schema.GroupVersionKind, subresource string, live runtime.Object, wanted *unstructured.Unstructured, writer string, force bool) (runtime.Object, error) {
-	of, err := o.of(gvk, subresource)
+	manager, err := o.manager(gvk, subresource)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	// The library keeps parts of wanted, and a lost race applies it again.
-	applied, err := of.Apply(live, wanted.DeepCopy(), writer, force)
+	applied, err := manager.Apply(live, wanted.DeepCopy(), writer, force)
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -207,9 +222,9 @@ func refusal(err error) error {
 	}}
 }
 
-// of returns the library's field manager for a resource.
-func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfields.FieldManager, error) {
-	key := part{gvk, subresource}
+// manager returns the library's field manager for a resource.
+func (o *Owners) manager(gvk schema.GroupVersionKind, subresource string) (*managedfields.FieldManager, error) {
+	key := part{gvk, subresource, o.of}
 	known := o.parts.Get()
 	known.mu.RLock()
 	found := known.byPart[key]
@@ -225,7 +240,7 @@ func (o *Owners) of(gvk schema.GroupVersionKind, subresource string) (*managedfi
 	if kind := o.table.Kind(gvk); kind != nil && kind.Custom {
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	made, err := build(converter{types, known.custom}, o.versions, o.versions, o.versions, gvk,
+	made, err := build(converter{types, known.custom, o.of}, o.versions, o.versions, o.versions, gvk,
 		schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal}, subresource, filters(o.table, gvk, subresource))
 	if err != nil {
 		return nil, fmt.Errorf("preparing to keep the owners of %s: %w", gvk, err)

@@ -75,6 +75,7 @@ func kindsOf(table *scheme.Table) []schema.GroupVersionKind {
 type converter struct {
 	builtin *types
 	custom  *customTypes
+	of      *kinds.Definition // counts for its kind; nil for the one that is served
 }
 
 // ObjectToTyped returns an object with the fields of its type. An object with a Go type certainly
@@ -84,7 +85,7 @@ func (c converter) ObjectToTyped(obj runtime.Object, opts ...typed.ValidationOpt
 	known, ok := c.builtin.byKind[gvk]
 	if !ok {
 		var err error
-		if known, err = c.custom.find(gvk, c.builtin.metadata); err != nil {
+		if known, err = c.custom.find(gvk, c.of, c.builtin.metadata); err != nil {
 			return nil, err
 		}
 	}

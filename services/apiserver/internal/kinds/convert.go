@@ -6,15 +6,23 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
+// Pruning is how a Definition prunes an object.
+type Pruning struct {
+	// Report asks for the paths of what is removed.
+	Report bool
+	// KeepNulls keeps what is null where the kind allows no null; validation refuses it.
+	KeepNulls bool
+}
+
 // Complete completes an object that rules of users have changed, if its kind has a definition: it removes
-// fields that the kind does not have, and sets those that a client may omit.
+// fields that the kind does not have, and sets those that a client may omit. What is null stays, as in Kubernetes.
 func (c *Catalog) Complete(obj scheme.Object) {
 	definition := c.Of(c.table.KindOf(obj))
 	if definition == nil {
 		return
 	}
 	if definition.Prune != nil {
-		_, _ = definition.Prune(obj, false) // Validation reports what cannot be read.
+		_, _ = definition.Prune(obj, Pruning{KeepNulls: true}) // Validation reports what cannot be read.
 	}
 	if definition.Default != nil {
 		definition.Default(obj)

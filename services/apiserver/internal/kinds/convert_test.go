@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 )
 
@@ -52,7 +53,13 @@ func TestConvertAndDefault(t *testing.T) {
 	// A custom kind knows its fields by its schema: what it does not have goes before what is missing comes.
 	var order []string
 	added := gadget()
-	added.Prune = func(scheme.Object, bool) ([]string, error) { order = append(order, "prune"); return nil, nil }
+	added.Prune = func(_ scheme.Object, how kinds.Pruning) ([]string, error) {
+		if !how.KeepNulls {
+			t.Error("what is null is removed")
+		}
+		order = append(order, "prune")
+		return nil, nil
+	}
 	added.Default = func(scheme.Object) { order = append(order, "default") }
 	if err := catalog.Install(added); err != nil {
 		t.Fatal(err)

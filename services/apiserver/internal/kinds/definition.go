@@ -36,9 +36,9 @@ type Definition struct {
 	// Default sets the fields that a client may omit.
 	Default func(obj scheme.Object)
 	// Prune removes from an object what its kind does not have, as decoding does for kinds with a Go type,
-	// and returns the paths of what it removed if report is set. Its error means that the object's
+	// and returns the paths of what it removed if asked for them. Its error means that the object's
 	// metadata is of a wrong type. It is nil for kinds with a Go type.
-	Prune func(obj scheme.Object, report bool) (unknown []string, err error)
+	Prune func(obj scheme.Object, how Pruning) (unknown []string, err error)
 	// Restore completes an object that was read from etcd, instead of Default: its schema may have changed
 	// since, and it may be of another version than that of Storage. Its error means that the object
 	// cannot be read at present.

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/objectmeta"
 )
@@ -29,7 +29,7 @@ func (r *Resource) Create(ctx context.Context, namespace string, obj scheme.Obje
 }
 
 func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Object, opts metav1.CreateOptions, how record) (scheme.Object, error) {
-	if err := r.checkKind(obj); err != nil {
+	if err := kinds.Check(r.kind, obj); err != nil {
 		return nil, err
 	}
 	if err := r.checkNamespace(namespace, obj); err != nil {
@@ -188,15 +188,6 @@ func (r *Resource) validateNew(obj scheme.Object) error {
 	}
 	if errs = metadata.Validate(obj, r.kind.Namespaced, errs); len(errs) > 0 {
 		return apierrors.NewInvalid(r.kind.GroupKind(), obj.GetName(), errs)
-	}
-	return nil
-}
-
-// checkKind rejects objects of another kind. The HTTP layer decodes by the request's kind, so this
-// is a mistake of the caller.
-func (r *Resource) checkKind(obj scheme.Object) error {
-	if !r.kind.Holds(obj) {
-		return apierrors.NewBadRequest(fmt.Sprintf("a %T was sent where a %s is expected", obj, r.kind.Kind))
 	}
 	return nil
 }

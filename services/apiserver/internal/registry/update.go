@@ -124,7 +124,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkKind(changed); err != nil {
+	if err := kinds.Check(r.kind, changed); err != nil {
 		return nil, err
 	}
 	// A PUT returns the same object at every attempt, and the code below modifies it.
@@ -293,7 +293,7 @@ func (r *Resource) createByUpdate(ctx context.Context, namespace, name string, c
 	if err != nil {
 		return nil, err
 	}
-	if err := r.checkKind(obj); err != nil {
+	if err := kinds.Check(r.kind, obj); err != nil {
 		return nil, err
 	}
 	if obj, err = deepCopy(obj); err != nil {

@@ -17,6 +17,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -182,7 +183,8 @@ func invalid(value string, err error) error {
 // kind set and is not changed. It also returns warnings for the client about unknown and duplicate
 // fields. empty is a new object of current's type. prune removes unknown fields from a patched object of
 // a custom kind, and returns what decoding found with what it found if it is to report that; nil if there
-// is nothing to prune.
+// is nothing to prune. A patched object of a custom kind may be of another kind: the checks of the object refuse
+// that.
 func (p *Patch) Apply(
 	current, empty runtime.Object, prune func(obj runtime.Object, report bool, found error) error,
 ) (patched runtime.Object, warnings []string, err error) {
@@ -203,7 +205,8 @@ func (p *Patch) Apply(
 	if err != nil {
 		return nil, nil, invalid(value, err)
 	}
-	if gvk, got := current.GetObjectKind().GroupVersionKind(), patched.GetObjectKind().GroupVersionKind(); got != gvk {
+	gvk, got := current.GetObjectKind().GroupVersionKind(), patched.GetObjectKind().GroupVersionKind()
+	if _, custom := patched.(*unstructured.Unstructured); got != gvk && !custom {
 		return nil, nil, anotherKind(value, got, gvk)
 	}
 	switch {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // maxBody bounds the body of a request, Kubernetes' 3 MB.
@@ -46,8 +47,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // decode decodes a body of the request's content type into an object of kind want. With the
 // directive Warn, which is the default, unknown and duplicate fields become warnings, with Strict
 // they become errors.
-func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionKind, into runtime.Object, directive string) (warnings []string, err error) {
-	info, err := h.bodyFormat(r, h.table.Kind(want))
+//
+// An object of a custom kind may turn out to be of another kind of its group and version: as in Kubernetes, that
+// is for the checks of the object to refuse.
+func (c *call) decode(body []byte, want schema.GroupVersionKind, into runtime.Object, directive string) (warnings []string, err error) {
+	info, err := c.bodyFormat(c.r, c.table.Kind(want))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +61,7 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	}
 	obj, found, err := serializer.Decode(body, &want, into)
 	if obj == into && found != nil && *found == want {
-		err = h.prune(into, directive != metav1.FieldValidationIgnore, err)
+		err = c.prune(into, directive != metav1.FieldValidationIgnore, err)
 	}
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil && directive != metav1.FieldValidationStrict {
 		for _, err := range strict.Errors() {
@@ -65,10 +69,11 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 		}
 		err = nil
 	}
+	custom := c.holdsCustom(want)
 	switch {
-	case err == nil && *found == want && obj == into:
+	case err == nil && (*found == want || custom && found.GroupVersion() == want.GroupVersion()) && obj == into:
 		return warnings, nil
-	case err == nil && found.GroupVersion() != want.GroupVersion() && response.SameInternally(*found, want):
+	case err == nil && found.GroupVersion() != want.GroupVersion() && (custom || response.SameInternally(*found, want)):
 		return nil, apierrors.NewBadRequest(fmt.Sprintf(
 			"the API version in the data (%s) does not match the expected API version (%s)", found.GroupVersion(), want.GroupVersion()))
 	case err == nil:
@@ -79,23 +84,25 @@ func (h *Handler) decode(r *http.Request, body []byte, want schema.GroupVersionK
 	}
 }
 
-// prune removes from a decoded object of a custom kind what its schema does not have, as decoding does for
-// other kinds. found is the error of decoding; unknown fields are added to it if report is set.
-func (h *Handler) prune(obj runtime.Object, report bool, found error) error {
+// holdsCustom reports whether the objects of the request's custom kind are what a body must hold.
+func (c *call) holdsCustom(want schema.GroupVersionKind) bool {
+	return c.req.Kind.Custom && c.req.Kind.GroupVersionKind == want
+}
+
+// prune removes from the body of a custom kind what its schema does not have, as decoding does for other kinds,
+// and what is null where the schema allows no null. found is the error of decoding; unknown fields are added to it
+// if report is set.
+func (c *call) prune(obj runtime.Object, report bool, found error) error {
 	strict, ok := runtime.AsStrictDecodingError(found)
 	custom, typed := obj.(scheme.Object)
-	if !typed || found != nil && !ok {
+	if !typed || found != nil && !ok || !c.holdsCustom(obj.GetObjectKind().GroupVersionKind()) {
 		return found
 	}
-	kind := h.table.Kind(obj.GetObjectKind().GroupVersionKind())
-	if kind == nil || !kind.Custom {
+	prune := c.resource.Definition().Prune
+	if prune == nil {
 		return found
 	}
-	resource := h.Registry.Resource(kind)
-	if resource == nil || resource.Definition().Prune == nil {
-		return found
-	}
-	unknown, err := resource.Definition().Prune(custom, report)
+	unknown, err := prune(custom, kinds.Pruning{Report: report})
 	if err != nil || len(unknown) == 0 || !report {
 		return cmp.Or(err, found)
 	}

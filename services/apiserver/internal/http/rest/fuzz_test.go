@@ -48,7 +48,8 @@ func FuzzDecode(f *testing.F) {
 		kind := kinds[int(which)%len(kinds)]
 		r := &http.Request{Header: http.Header{"Content-Type": {infos[int(format)%len(infos)].MediaType}}}
 		into := kind.New()
-		_, err := h.decode(r, body, kind.GroupVersionKind, into, directives[int(how)%len(directives)])
+		c := &call{Handler: h, r: r, req: Request{Target: Target{Kind: kind}}}
+		_, err := c.decode(body, kind.GroupVersionKind, into, directives[int(how)%len(directives)])
 		if err != nil {
 			if !apierrors.IsBadRequest(err) {
 				t.Errorf("%q: got error %v, want 400", body, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -119,8 +120,11 @@ func (c *call) apply(change *patch.Patch, opts metav1.PatchOptions) (obj scheme.
 		if err != nil {
 			return err
 		}
-		if err := c.prune(merged, false, nil); err != nil {
-			return err
+		if prune := c.resource.Definition().Prune; prune != nil {
+			// What is null stays, for validation to refuse: only decoding removes it.
+			if _, err := prune(merged, kinds.Pruning{KeepNulls: true}); err != nil {
+				return err
+			}
 		}
 		warnings = nil
 		for _, text := range found {

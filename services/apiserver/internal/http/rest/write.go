@@ -61,11 +61,13 @@ func (c *call) readInto(obj runtime.Object, directive string) error {
 		return err
 	}
 	want := obj.GetObjectKind().GroupVersionKind()
-	warnings, err := c.decode(c.r, body, want, obj, directive)
+	warnings, err := c.decode(body, want, obj, directive)
 	if err != nil {
 		return err
 	}
-	obj.GetObjectKind().SetGroupVersionKind(want)
+	if !c.holdsCustom(want) {
+		obj.GetObjectKind().SetGroupVersionKind(want)
+	}
 	audit.From(c.ctx()).Request(obj)
 	c.warnings.add(warnings...)
 	return nil

@@ -40,7 +40,7 @@ func (c *conversions) restore(u *unstructured.Unstructured, stored schema.GroupV
 	version := u.GroupVersionKind().Version
 	if r := c.versions[version]; r != nil {
 		// What is left of metadata that cannot be read is for its reader to see.
-		_, _ = r.Prune(u, true, false)
+		_, _ = r.Prune(u, true, kinds.Pruning{})
 		r.Default(u)
 	}
 	if version != stored.Version {

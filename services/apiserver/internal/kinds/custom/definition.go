@@ -89,7 +89,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 			Validate: func(obj, old scheme.Object) field.ErrorList { return k.validateUpdate(content(obj), content(old)) },
 		},
 		PrepareForCreate: func(obj scheme.Object) { k.prepare(content(obj)) },
-		Prune:            func(obj scheme.Object, report bool) ([]string, error) { return r.Prune(content(obj), false, report) },
+		Prune:            func(obj scheme.Object, how kinds.Pruning) ([]string, error) { return r.Prune(content(obj), false, how) },
 		Subresources:     map[string]kinds.Change{},
 		OpenAPI:          r.openAPI,
 	}

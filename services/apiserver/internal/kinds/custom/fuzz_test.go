@@ -79,7 +79,7 @@ func use(t *testing.T, kind *kinds.Definition, data []byte) {
 	if kind.Restore(held) == nil {
 		kind.Columns.Cells(held, time.Now())
 	}
-	if _, err := kind.Prune(u, true); err != nil {
+	if _, err := kind.Prune(u, kinds.Pruning{Report: true}); err != nil {
 		return
 	}
 	u.SetNamespace("default")
@@ -95,7 +95,7 @@ func use(t *testing.T, kind *kinds.Definition, data []byte) {
 	}
 	kind.Columns.Cells(u, time.Now())
 	again := u.DeepCopy()
-	if _, err := kind.Prune(again, false); err != nil {
+	if _, err := kind.Prune(again, kinds.Pruning{}); err != nil {
 		t.Fatalf("what is pruned cannot be pruned again: %v", err)
 	}
 	kind.Default(again)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 // storedMetadata is what etcd holds of a usual object.
@@ -108,7 +110,7 @@ func BenchmarkRestoredMetadata(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1", "kind": "A", "metadata": metadata}}
-				if _, err := r.Prune(u, true, false); err != nil {
+				if _, err := r.Prune(u, true, kinds.Pruning{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -19,7 +19,7 @@ func (c *conversions) pruned(version schema.GroupVersion) kinds.Conversion {
 			return nil, err
 		}
 		for _, obj := range converted {
-			if _, err := rules.Prune(content(obj), false, false); err != nil {
+			if _, err := rules.Prune(content(obj), false, kinds.Pruning{}); err != nil {
 				return nil, fmt.Errorf("pruning %s, which was converted to %s: %w", obj.GetName(), version, err)
 			}
 		}

@@ -65,17 +65,17 @@ func rulesOf(of *apiextensions.CustomResourceValidation, keeps bool) (*rules, er
 	return r, nil
 }
 
-// Prune removes what the schema does not have, and what is null where the schema allows no null. It returns
-// the paths of the removed fields if asked for them. An error means that the object's metadata, or that of
+// Prune removes what the schema does not have, and what is null where the schema allows no null, unless how keeps
+// that. It returns the paths of the removed fields if asked for them. An error means that the object's metadata, or that of
 // an object within it, is of a wrong type; if lenient, such metadata is removed instead, as for what etcd
 // holds.
-func (r *rules) Prune(u *unstructured.Unstructured, lenient, report bool) (unknown []string, err error) {
+func (r *rules) Prune(u *unstructured.Unstructured, lenient bool, how kinds.Pruning) (unknown []string, err error) {
 	apiVersion, kind, plain := u.GetAPIVersion(), u.GetKind(), plainMetadata(u.Object)
 	var meta *metav1.ObjectMeta
 	found := false
 	if !plain {
 		meta, found, unknown, err = objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
-			DropMalformedFields: lenient, ReturnUnknownFieldPaths: report,
+			DropMalformedFields: lenient, ReturnUnknownFieldPaths: how.Report,
 		})
 		if err != nil {
 			return nil, err
@@ -83,11 +83,13 @@ func (r *rules) Prune(u *unstructured.Unstructured, lenient, report bool) (unkno
 	}
 	metadata := u.Object["metadata"]
 	if !r.keeps {
-		unknown = append(unknown, pruning.PruneWithOptions(u.Object, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: report})...)
-		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, r.structural)
+		unknown = append(unknown, pruning.PruneWithOptions(u.Object, r.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: how.Report})...)
+		if !how.KeepNulls {
+			defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, r.structural)
+		}
 	}
 	failed, paths := objectmeta.CoerceWithOptions(nil, u.Object, r.structural, false, objectmeta.CoerceOptions{
-		DropInvalidFields: lenient, ReturnUnknownFieldPaths: report,
+		DropInvalidFields: lenient, ReturnUnknownFieldPaths: how.Report,
 	})
 	if failed != nil {
 		return nil, failed

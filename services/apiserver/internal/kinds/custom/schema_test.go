@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
 const shaped = `schema: {openAPIV3Schema: {type: object, properties: {
@@ -31,7 +33,7 @@ func TestPruneAndDefault(t *testing.T) {
 		"metadata":       {"metadata: {name: g, namespace: default, rocket: 1}\nspec: {within: {apiVersion: v1, kind: A, metadata: {name: x, rocket: 1}}}", "spec: {size: large, within: {apiVersion: v1, kind: A, metadata: {name: x}}}", []string{"metadata.rocket", "spec.within.metadata.rocket"}},
 	} {
 		obj, want := gadget(t, c.given), gadget(t, c.want)
-		unknown, err := kind.Prune(obj, true)
+		unknown, err := kind.Prune(obj, kinds.Pruning{Report: true})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -45,11 +47,26 @@ func TestPruneAndDefault(t *testing.T) {
 			t.Errorf("%s: got the unknown fields %q, want %q", name, unknown, c.unknown)
 		}
 	}
-	if _, err := kind.Prune(gadget(t, "metadata: {name: g, namespace: default, labels: 7}"), false); err == nil {
+	if _, err := kind.Prune(gadget(t, "metadata: {name: g, namespace: default, labels: 7}"), kinds.Pruning{}); err == nil {
 		t.Error("labels that are a number are accepted")
 	}
-	if _, err := kind.Prune(gadget(t, "spec: {within: {apiVersion: v1, kind: A, metadata: 7}}"), false); err == nil {
+	if _, err := kind.Prune(gadget(t, "spec: {within: {apiVersion: v1, kind: A, metadata: 7}}"), kinds.Pruning{}); err == nil {
 		t.Error("metadata in an object that is a number is accepted")
+	}
+}
+
+// TestKeepNulls prunes an object and leaves it to validation what is null.
+func TestKeepNulls(t *testing.T) {
+	kind := kindOfVersion(t, shaped)
+	obj := gadget(t, "spec: {size: null, maybe: null, count: null, rocket: null, within: {apiVersion: v1, kind: A}}")
+	if _, err := kind.Prune(obj, kinds.Pruning{KeepNulls: true}); err != nil {
+		t.Fatal(err)
+	}
+	kind.Default(obj)
+	want := gadget(t, "spec: {size: large, maybe: null, count: null, within: {apiVersion: v1, kind: A}}")
+	want.SetCreationTimestamp(obj.GetCreationTimestamp())
+	if diff := cmp.Diff(want.Object, obj.Object); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -74,7 +91,7 @@ func TestPreserveUnknownFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	obj := gadget(t, "rocket: 1")
-	unknown, err := found["v1"].Prune(obj, true)
+	unknown, err := found["v1"].Prune(obj, kinds.Pruning{Report: true})
 	if err != nil || len(unknown) > 0 || obj.Object["rocket"] != int64(1) {
 		t.Errorf("got %v, %q: %v", obj.Object, unknown, err)
 	}

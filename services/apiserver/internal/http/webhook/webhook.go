@@ -174,7 +174,12 @@ func (c *Client) Call(ctx context.Context, document, answer runtime.Object) erro
 			request.Timeout((left + time.Second - 1).Truncate(time.Second))
 		}
 	}
-	return request.Do(ctx).Into(answer) //nolint:wrapcheck // The texts are Kubernetes'.
+	err := request.Do(ctx).Into(answer)
+	if late := ctx.Err(); err != nil && late != nil && !errors.Is(err, late) {
+		// Where in the answer its end was noticed says nothing about the server.
+		return fmt.Errorf("%w: %w", late, err)
+	}
+	return err //nolint:wrapcheck // The texts are Kubernetes'.
 }
 
 func (c *Clients) newClient(target Target) (*Client, error) {

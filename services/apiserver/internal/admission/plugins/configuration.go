@@ -9,7 +9,7 @@ import (
 
 // Configurations reads the file of kind AdmissionConfiguration at a path, and returns the documents
 // of the plugins that enable and disable select, by name. It opens no file of another plugin. The
-// first of several entries of a plugin counts. An entry of a plugin that is unknown, not here or
+// first of several entries of a plugin counts. An entry of a plugin that is unknown or
 // without a configuration is an error.
 func Configurations(path string, enable, disable []string) (map[string][]byte, error) {
 	if path == "" {

@@ -36,7 +36,6 @@ func TestConfigurations(t *testing.T) {
 		{"nothing for a plugin", "- {name: Priority}", nil, map[string][]byte{}, ""},
 		{"a missing file", "- {name: PodSecurity, path: gone}", nil, nil, "reading the configuration of the admission plugin PodSecurity: open "},
 		{"an unknown plugin", "- {name: PodSecurty, configuration: {a: 1}}", nil, nil, `the plugin "PodSecurty" in the admission configuration`},
-		{"a plugin that is not here", "- {name: ImagePolicyWebhook, configuration: {a: 1}}", nil, nil, "is not here yet: no webhook is asked about images"},
 		{"a plugin that takes none", "- {name: Priority, configuration: {a: 1}}", nil, nil, "takes no configuration"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

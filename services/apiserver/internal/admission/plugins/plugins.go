@@ -24,6 +24,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/denyserviceexternalips"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/eventratelimit"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/extendedresourcetoleration"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/imagepolicy"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/limits"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceautoprovision"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/namespaceexists"
@@ -85,8 +86,6 @@ type entry struct {
 	name   string
 	plugin constructor
 	flags  flags
-	// absent says why the plugin is not here yet; empty if it is.
-	absent string
 }
 
 // constructor returns a plugin without its name.
@@ -103,12 +102,7 @@ const (
 	configured
 )
 
-// Why plugins of Kubernetes are not here.
-const (
-	noImagePolicy = "no webhook is asked about images"
-)
-
-// list returns all plugins in Kubernetes' order, those that are not here among them.
+// list returns all plugins in Kubernetes' order.
 func list() []entry {
 	return []entry{
 		{name: "AlwaysAdmit", plugin: alone(alwaysadmit.Plugin), flags: off},
@@ -121,7 +115,7 @@ func list() []entry {
 		{name: "NodeRestriction", plugin: nodeRestriction},
 		{name: "TaintNodesByCondition", plugin: alone(taints.NodesByCondition)},
 		{name: "AlwaysPullImages", plugin: alone(alwayspullimages.Plugin), flags: off},
-		{name: "ImagePolicyWebhook", flags: off, absent: noImagePolicy},
+		{name: "ImagePolicyWebhook", plugin: imagePolicy, flags: off | configured},
 		{name: "PodSecurity", plugin: podSecurity, flags: configured},
 		{name: "PodNodeSelector", plugin: podNodeSelector, flags: off | configured},
 		{name: "Priority", plugin: reading(priority.Plugin)},
@@ -160,16 +154,13 @@ type Listed struct {
 	Name string
 	// Default reports whether the plugin runs unless it is disabled.
 	Default bool
-	// Absent says why the plugin is not here, so that it can be neither enabled nor disabled; empty
-	// if it is here.
-	Absent string
 }
 
 // List returns Kubernetes' plugins in the order in which they run.
 func List() []Listed {
 	var listed []Listed
 	for _, e := range list() {
-		listed = append(listed, Listed{Name: e.name, Default: e.flags&off == 0, Absent: e.absent})
+		listed = append(listed, Listed{Name: e.name, Default: e.flags&off == 0})
 	}
 	return listed
 }
@@ -200,6 +191,10 @@ func podSecurity(c Config) (admission.Plugin, error) {
 
 func eventRateLimit(c Config) (admission.Plugin, error) {
 	return eventratelimit.Plugin(c.Configurations["EventRateLimit"])
+}
+
+func imagePolicy(c Config) (admission.Plugin, error) {
+	return imagepolicy.Plugin(c.Configurations["ImagePolicyWebhook"], c.Logger)
 }
 
 func podNodeSelector(c Config) (admission.Plugin, error) {
@@ -263,9 +258,7 @@ func (c Config) webhooks(name string) webhooks.Config {
 func Names() []string {
 	var names []string
 	for _, e := range list() {
-		if e.absent == "" {
-			names = append(names, e.name)
-		}
+		names = append(names, e.name)
 	}
 	return names
 }
@@ -307,16 +300,13 @@ func New(cfg Config) (*admission.Chain, error) {
 	return admission.NewChain(plugins...), nil
 }
 
-// runs reports whether a plugin is here, is enabled, and has what it needs.
+// runs reports whether a plugin is enabled, and has what it needs.
 func (c Config) runs(e entry) bool {
 	return c.selects(e) && (e.flags&asks == 0 || c.Authorizer != nil)
 }
 
-// selects reports whether a plugin is here and enabled.
+// selects reports whether a plugin is enabled.
 func (c Config) selects(e entry) bool {
-	if e.absent != "" {
-		return false
-	}
 	if slices.Contains(c.Enable, e.name) {
 		return true
 	}
@@ -343,15 +333,11 @@ func CheckNames(enable, disable []string) error {
 	return errors.Join(errs...)
 }
 
-// known returns an error unless the plugin is here. The error continues a sentence that names the
+// known returns an error for a name that no plugin has. The error continues a sentence that names the
 // plugin.
 func known(name string) error {
 	for _, e := range list() {
-		switch {
-		case e.name != name:
-		case e.absent != "":
-			return fmt.Errorf("is not here yet: %s", e.absent)
-		default:
+		if e.name == name {
 			return nil
 		}
 	}

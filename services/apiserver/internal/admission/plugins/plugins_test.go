@@ -78,10 +78,8 @@ func TestNamesOfPlugins(t *testing.T) {
 	}{
 		{"unknown to enable", Config{Enable: []string{"PodSecurty"}}, []string{`enable-admission-plugins plugin "PodSecurty" is unknown`, "NamespaceLifecycle", "ResourceQuota"}},
 		{"unknown to disable", Config{Disable: []string{"Webhooks"}}, []string{`disable-admission-plugins plugin "Webhooks" is unknown`}},
-		{"not here, to disable", Config{Disable: []string{"ImagePolicyWebhook"}}, []string{`disable-admission-plugins plugin "ImagePolicyWebhook" is not here yet: no webhook is asked about images`}},
 		{"enabled and disabled", Config{Enable: []string{"PodSecurity"}, Disable: []string{"PodSecurity"}}, []string{"[PodSecurity] in enable-admission-plugins and disable-admission-plugins overlapped"}},
 		{"two with the same name", Config{Extra: []admission.Plugin{{Name: "Priority"}}}, []string{`two plugins named "Priority"`}},
-		{"the name of one that is not here", Config{Extra: []admission.Plugin{{Name: "ImagePolicyWebhook"}}}, []string{`two plugins named "ImagePolicyWebhook"`}},
 		{"a plugin that cannot be disabled", Config{Extra: []admission.Plugin{{Name: "Escalation"}}, Disable: []string{"Escalation"}}, []string{`"Escalation" is unknown`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -137,7 +135,7 @@ func TestDocumentedPlugins(t *testing.T) {
 			continue
 		}
 		is := strings.TrimSpace(cells[2])
-		if is != "on" && is != "off" && !strings.HasPrefix(is, "not here: ") {
+		if is != "on" && is != "off" {
 			continue
 		}
 		for name := range strings.SplitSeq(cells[1], ",") {
@@ -146,13 +144,9 @@ func TestDocumentedPlugins(t *testing.T) {
 	}
 	listed := map[string]string{}
 	for _, p := range List() {
-		switch {
-		case p.Absent != "":
-			listed[p.Name] = "not here: " + p.Absent
-		case p.Default:
+		listed[p.Name] = "off"
+		if p.Default {
 			listed[p.Name] = "on"
-		default:
-			listed[p.Name] = "off"
 		}
 	}
 	if diff := cmp.Diff(listed, documented); diff != "" {

@@ -5,14 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
@@ -20,16 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/admissiontest"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/policies"
-	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit/audittest"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
@@ -150,7 +143,7 @@ func (w *world) admit(req *admission.Request) answer {
 		}
 	}
 	var a answer
-	a.annotations = w.recorded(func(ctx context.Context) {
+	a.annotations = audittest.Annotations(w.t, func(ctx context.Context) {
 		ctx = admission.WithWarnings(ctx, func(text string) { a.warnings = append(a.warnings, text) })
 		ctx = authn.WithUser(ctx, authn.User{Name: "alice", Groups: []string{"devs"}, Extra: map[string][]string{"team": {"a"}}})
 		if a.err = w.chain.Mutate(ctx, req); a.err == nil {
@@ -158,40 +151,6 @@ func (w *world) admit(req *admission.Request) answer {
 		}
 	})
 	return a
-}
-
-// recorded returns the annotations of the audit event of a request that serve serves.
-func (w *world) recorded(serve func(context.Context)) map[string]string {
-	w.t.Helper()
-	policy, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	path := filepath.Join(w.t.TempDir(), "audit.log")
-	auditor := audit.New(audit.Config{
-		Policy: policy, File: audit.File{Path: path}, Mode: audit.ModeBlocking, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-	})
-	ctx, cancel := context.WithCancel(w.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- auditor.Run(ctx) }()
-	record := auditor.Begin(httptest.NewRequestWithContext(ctx, "POST", "/api/v1/namespaces/ns/pods", nil), audit.Request{
-		ID: "i", Received: time.Now(), User: &authn.User{Name: "alice"}, Attributes: authz.Attributes{Verb: "create", Version: "v1", Resource: "pods"},
-	})
-	serve(audit.With(ctx, record))
-	record.Complete(false)
-	cancel()
-	if err := <-done; err != nil {
-		w.t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var event auditv1.Event
-	if err := json.Unmarshal(data, &event); err != nil {
-		w.t.Fatalf("%q: %v", data, err)
-	}
-	return event.Annotations
 }
 
 // pod returns a pod with labels, which are given as key, value, key, value.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -21,20 +20,9 @@ type Credentials struct{ config *clientcmdapi.Config }
 // ReadCredentials reads a kubeconfig file. Commands that make credentials, and providers of them, are not
 // supported.
 func ReadCredentials(file string) (*Credentials, error) {
-	config, err := clientcmd.LoadFromFile(file)
+	config, err := readKubeconfig(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the credentials of webhooks: %w", err)
-	}
-	if err := clientcmd.ResolveLocalPaths(config); err != nil {
-		return nil, fmt.Errorf("reading the credentials of webhooks in %s: %w", file, err)
-	}
-	for name, user := range config.AuthInfos {
-		switch {
-		case user.Exec != nil:
-			return nil, fmt.Errorf("reading the credentials of webhooks in %s: the user %q has exec, which is not supported", file, name)
-		case user.AuthProvider != nil:
-			return nil, fmt.Errorf("reading the credentials of webhooks in %s: the user %q: auth provider not supported", file, name)
-		}
 	}
 	return &Credentials{config}, nil
 }

@@ -108,19 +108,26 @@ type Clients struct {
 
 // New returns clients that hold none yet.
 func New(cfg Config) *Clients {
-	if cfg.Proxy == nil {
-		cfg.Proxy = http.ProxyFromEnvironment
+	cfg = cfg.defaulted()
+	return &Clients{cfg: cfg, known: map[key]*Client{}, coder: cfg.coder()}
+}
+
+func (c Config) defaulted() Config {
+	if c.Proxy == nil {
+		c.Proxy = http.ProxyFromEnvironment
 	}
-	if cfg.MaxAnswer == 0 {
-		cfg.MaxAnswer = defaultMaxAnswer
+	if c.MaxAnswer == 0 {
+		c.MaxAnswer = defaultMaxAnswer
 	}
-	codecs := serializer.NewCodecFactory(cfg.Documents)
+	return c
+}
+
+// coder returns what encodes and decodes the documents.
+func (c Config) coder() runtime.NegotiatedSerializer {
+	codecs := serializer.NewCodecFactory(c.Documents)
 	info, _ := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
-	codec := codecs.CodecForVersions(info.Serializer, info.Serializer, cfg.Versions, runtime.InternalGroupVersioner)
-	return &Clients{
-		cfg: cfg, known: map[key]*Client{},
-		coder: serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec}),
-	}
+	codec := codecs.CodecForVersions(info.Serializer, info.Serializer, c.Versions, runtime.InternalGroupVersioner)
+	return serializer.NegotiatedSerializerWrapper(runtime.SerializerInfo{Serializer: codec})
 }
 
 // Client calls one webhook.
@@ -192,12 +199,7 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 		}
 	}
-	// One connection carries one call at a time, so that calls spread over the endpoints.
-	transport := &http.Transport{
-		TLSClientConfig: secured, DialContext: (&net.Dialer{Timeout: dialTime, KeepAlive: dialTime}).DialContext,
-		TLSHandshakeTimeout: handshakeTime, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
-		MaxResponseHeaderBytes: maxHeaders,
-	}
+	transport := newTransport(secured)
 	var round http.RoundTripper = bounded{transport, c.cfg.MaxAnswer}
 	switch s := target.Service; {
 	case s != nil:
@@ -219,6 +221,22 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.cfg.connect(config, transport, round)
+}
+
+// newTransport returns the connections of a client. One carries one call at a time, so that calls
+// spread over the endpoints of a Service.
+func newTransport(secured *tls.Config) *http.Transport {
+	return &http.Transport{
+		TLSClientConfig: secured, DialContext: (&net.Dialer{Timeout: dialTime, KeepAlive: dialTime}).DialContext,
+		TLSHandshakeTimeout: handshakeTime, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
+		MaxResponseHeaderBytes: maxHeaders,
+	}
+}
+
+// connect returns a client that calls the server of config by way of round, whose connections are
+// transport's.
+func (c Config) connect(config *rest.Config, transport *http.Transport, round http.RoundTripper) (*Client, error) {
 	client, err := rest.UnversionedRESTClientForConfigAndClient(config, &http.Client{
 		Transport: round,
 		// A redirect would send the object to a server that nobody has configured.
@@ -227,5 +245,5 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // The texts are Kubernetes'.
 	}
-	return &Client{rest: client, transport: transport, agent: c.cfg.UserAgent}, nil
+	return &Client{rest: client, transport: transport, agent: c.UserAgent}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -142,7 +143,7 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			o.saw = nil
 			_, err := pods.DeleteCollection(ctx, "default", metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=r"})
 			return err
-		}, []string{"mutate delete pods r old=Pod", "validate delete pods r old=Pod"}},
+		}, []string{"mutate delete pods old=Pod", "validate delete pods old=Pod"}},
 		{"scale", func() error {
 			labels := map[string]string{"app": "web"}
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}}}
@@ -177,6 +178,77 @@ func TestWhereAdmissionRuns(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestAttributesOfDeletions checks the name, the namespace and the options that plugins see.
+func TestAttributesOfDeletions(t *testing.T) {
+	t.Parallel()
+	var saw []string
+	w := newWorld(t, func(c *registrytest.Config) {
+		c.Admission = []admission.Plugin{{Name: "Onlooker", Validate: func(_ context.Context, req *admission.Request) error {
+			if opts, ok := req.Options.(*metav1.DeleteOptions); ok {
+				grace := "-"
+				if opts.GracePeriodSeconds != nil {
+					grace = strconv.FormatInt(*opts.GracePeriodSeconds, 10)
+				}
+				saw = append(saw, fmt.Sprintf("%q %q %s grace=%s old=%s", req.Namespace, req.Name, opts.Kind, grace, req.Old.GetName()))
+			}
+			return nil
+		}}}
+	})
+	seconds := func(n int64) *int64 { return &n }
+	onNode := func(name string, grace *int64) *corev1.Pod {
+		p := newPod(name)
+		p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds = "n", grace
+		return p
+	}
+	pods, nodes := resource[*corev1.Pod](w), resource[*corev1.Node](w)
+	one := func(opts metav1.DeleteOptions) func() error {
+		return func() error {
+			_, _, err := pods.Delete(t.Context(), "default", "p", opts)
+			return err
+		}
+	}
+	all := func(opts metav1.DeleteOptions) func() error {
+		return func() error {
+			_, err := pods.DeleteCollection(t.Context(), "default", opts, metav1.ListOptions{})
+			return err
+		}
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		do   func() error
+		want string
+	}{
+		"one, on a node":             {onNode("p", seconds(7)), one(metav1.DeleteOptions{}), `"default" "p" DeleteOptions grace=7 old=p`},
+		"one, on no node":            {newPod("p"), one(metav1.DeleteOptions{}), `"default" "p" DeleteOptions grace=0 old=p`},
+		"one, with a period":         {onNode("p", seconds(7)), one(metav1.DeleteOptions{GracePeriodSeconds: seconds(3)}), `"default" "p" DeleteOptions grace=3 old=p`},
+		"one, with less than none":   {onNode("p", seconds(7)), one(metav1.DeleteOptions{GracePeriodSeconds: seconds(-3)}), `"default" "p" DeleteOptions grace=1 old=p`},
+		"one, dry":                   {onNode("p", seconds(7)), one(metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}), `"default" "p" DeleteOptions grace=7 old=p`},
+		"a collection":               {onNode("p", seconds(7)), all(metav1.DeleteOptions{}), `"default" "" DeleteOptions grace=- old=p`},
+		"a collection with a period": {onNode("p", seconds(7)), all(metav1.DeleteOptions{GracePeriodSeconds: seconds(3)}), `"default" "" DeleteOptions grace=3 old=p`},
+		"a collection, dry":          {newPod("p"), all(metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}), `"default" "" DeleteOptions grace=- old=p`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			create(w, "default", tc.pod)
+			saw = nil
+			err := tc.do()
+			if diff := cmp.Diff([]string{tc.want}, saw); err != nil || diff != "" {
+				t.Errorf("got %v (-want +got):\n%s", err, diff)
+			}
+			if _, _, err := pods.Delete(t.Context(), "default", "p", metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}); err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+		})
+	}
+	create(w, "", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	saw = nil
+	if _, err := nodes.DeleteCollection(t.Context(), "", metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`"" "" DeleteOptions grace=- old=n`}, saw); diff != "" {
+		t.Errorf("a collection of a kind without namespaces (-want +got):\n%s", diff)
+	}
 }
 
 // TestARefusedWriteIsNotCharged makes creates and updates that fail after their quota was charged,

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/deletion"
 )
 
@@ -21,22 +20,23 @@ var errChanged = errors.New("the object changed since it was read")
 // Delete deletes an object: at once or, if it has finalizers or is deleted gracefully, by marking
 // it with a deletionTimestamp. It returns the object's last state and whether the object is gone.
 func (r *Resource) Delete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
-	if errs := metav1validation.ValidateDeleteOptions(&opts); len(errs) > 0 {
+	return r.delete(ctx, deletion.One{Namespace: namespace, Name: name, Options: opts, Within: namespace})
+}
+
+func (r *Resource) delete(ctx context.Context, d deletion.One) (scheme.Object, bool, error) {
+	if errs := metav1validation.ValidateDeleteOptions(&d.Options); len(errs) > 0 {
 		return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", errs)
 	}
-	if deletion.IgnoresReadErrors(opts) {
-		obj, err := r.deleteUnreadable(ctx, namespace, name, opts)
+	if deletion.IgnoresReadErrors(d.Options) {
+		obj, err := r.deleteUnreadable(ctx, d.Namespace, d.Name, d.Options)
 		return obj, err == nil, err
 	}
-	req := &admission.Request{
-		Verb: admission.Delete, Kind: r.kind, Namespace: namespace, Name: name, DryRun: IsDryRun(opts.DryRun), Options: admission.DeleteOptions(opts),
-	}
-	if IsDryRun(opts.DryRun) {
-		return r.dryDelete(ctx, req, opts)
+	if IsDryRun(d.Options.DryRun) {
+		return r.dryDelete(ctx, &d)
 	}
 	var marked scheme.Object
 	for {
-		obj, gone, err := r.tryDelete(ctx, req, opts)
+		obj, gone, err := r.tryDelete(ctx, &d)
 		switch {
 		case errors.Is(err, errChanged):
 			if obj != nil {
@@ -54,18 +54,16 @@ func (r *Resource) Delete(ctx context.Context, namespace, name string, opts meta
 	}
 }
 
-// tryDelete is one attempt of Delete. With an error it returns the object only if it has marked it
-// for immediate removal. Another client that saw the mark may then be the first to remove it, as a
-// pod's node agent may: that is the requested result, not an error.
-func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
-	namespace, name := req.Namespace, req.Name
+// tryDelete is one attempt of delete. With an error it returns the object only if it has marked it for immediate
+// removal. Another client may then be the first to remove it, as a pod's node agent may: that is the requested result.
+func (r *Resource) tryDelete(ctx context.Context, d *deletion.One) (scheme.Object, bool, error) {
 	var seen scheme.Object
 	final := false
-	marked, err := r.store.Update(ctx, r.stored, namespace, name, func(current scheme.Object) (scheme.Object, error) {
+	marked, err := r.store.Update(ctx, r.stored, d.Namespace, d.Name, func(current scheme.Object) (scheme.Object, error) {
 		seen = current
-		obj, last, err := deletion.Mark(r.strategy, current, opts)
+		obj, last, err := deletion.Mark(r.strategy, current, d.Options)
 		final = last
-		if admitErr := r.admitDelete(ctx, req, current, err); admitErr != nil {
+		if admitErr := r.admitDelete(ctx, d, current, err); admitErr != nil {
 			return nil, admitErr
 		}
 		return obj, err
@@ -81,7 +79,7 @@ func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts m
 	default:
 		seen = marked
 	}
-	gone, err := r.remove(ctx, namespace, name, seen)
+	gone, err := r.remove(ctx, d.Namespace, d.Name, seen)
 	if err != nil {
 		return marked, false, err
 	}
@@ -90,15 +88,15 @@ func (r *Resource) tryDelete(ctx context.Context, req *admission.Request, opts m
 
 // admitDelete shows the plugins the object to be deleted, unless marking it failed with err or
 // found that there is nothing to do.
-func (r *Resource) admitDelete(ctx context.Context, req *admission.Request, current scheme.Object, err error) error {
+func (r *Resource) admitDelete(ctx context.Context, d *deletion.One, current scheme.Object, err error) error {
 	if err != nil && !errors.Is(err, deletion.ErrNow) {
 		return nil
 	}
-	seen := *req // Another attempt begins anew.
-	if seen.Old, err = r.present(current); err != nil {
+	req := d.Request(r.kind, r.strategy, current)
+	if req.Old, err = r.present(current); err != nil {
 		return err
 	}
-	return admit(ctx, r.admission, &seen)
+	return admit(ctx, r.admission, req)
 }
 
 // remove deletes an object from etcd if it is still as seen; errChanged if it is not.
@@ -118,13 +116,13 @@ func (r *Resource) remove(ctx context.Context, namespace, name string, seen sche
 	return gone, nil
 }
 
-func (r *Resource) dryDelete(ctx context.Context, req *admission.Request, opts metav1.DeleteOptions) (scheme.Object, bool, error) {
-	current, err := r.store.Get(ctx, r.stored, req.Namespace, req.Name)
+func (r *Resource) dryDelete(ctx context.Context, d *deletion.One) (scheme.Object, bool, error) {
+	current, err := r.store.Get(ctx, r.stored, d.Namespace, d.Name)
 	if err != nil {
 		return nil, false, r.rename(err)
 	}
-	obj, last, err := deletion.Mark(r.strategy, current, opts)
-	if admitErr := r.admitDelete(ctx, req, current, err); admitErr != nil {
+	obj, last, err := deletion.Mark(r.strategy, current, d.Options)
+	if admitErr := r.admitDelete(ctx, d, current, err); admitErr != nil {
 		return nil, false, admitErr
 	}
 	switch {
@@ -144,8 +142,8 @@ func (r *Resource) presentGone(obj scheme.Object, gone bool) (scheme.Object, boo
 	return shown, gone && err == nil, err
 }
 
-// DeleteCollection deletes the objects that list selects, each as Delete does, and returns them as
-// a list. An object that is already gone is not an error.
+// DeleteCollection deletes the objects that list selects, each as Delete does, and returns them as a list. An
+// object that is already gone is not an error. Admission plugins see each object, but no name.
 func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del metav1.DeleteOptions, list metav1.ListOptions) (runtime.Object, error) {
 	if deletion.IgnoresReadErrors(del) {
 		return nil, deletion.RefuseUnreadable()
@@ -159,7 +157,8 @@ func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del m
 		if err != nil {
 			return apierrors.NewInternalError(err)
 		}
-		if _, _, err := r.Delete(ctx, obj.GetNamespace(), obj.GetName(), del); err != nil && !apierrors.IsNotFound(err) {
+		one := deletion.One{Namespace: obj.GetNamespace(), Name: obj.GetName(), Options: del, Within: namespace, Collection: true}
+		if _, _, err := r.delete(ctx, one); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 		return nil

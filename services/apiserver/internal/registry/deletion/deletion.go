@@ -71,10 +71,7 @@ func Mark(kind *kinds.Definition, current scheme.Object, opts metav1.DeleteOptio
 // markGraceful sets the time at which obj is to be gone and returns the seconds until then; nil if
 // obj is not deleted gracefully.
 func markGraceful(kind *kinds.Definition, obj scheme.Object, opts metav1.DeleteOptions, now metav1.Time) (*int64, error) {
-	if opts.GracePeriodSeconds != nil && *opts.GracePeriodSeconds < 0 {
-		one := int64(1) // Negative values mean one second.
-		opts.GracePeriodSeconds = &one
-	}
+	opts = withoutNegative(opts)
 	if kind.Grace == nil {
 		return nil, nil
 	}

@@ -127,7 +127,8 @@ func (k *Keeper) empty(ctx context.Context, c *crd) condition {
 	if resource == nil {
 		return verdict(apiextensionsv1.ConditionFalse, "NeverEstablished", "resource was never established")
 	}
-	if _, err := resource.DeleteCollection(ctx, "", metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	// Kubernetes asks neither webhooks nor policies here.
+	if _, err := resource.WithoutAdmission().DeleteCollection(ctx, "", metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return verdict(apiextensionsv1.ConditionTrue, "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err))
 	}
 	deadline := time.Now().Add(emptyPatience)

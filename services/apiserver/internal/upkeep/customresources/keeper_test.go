@@ -32,9 +32,9 @@ type world struct {
 	keeper *Keeper
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*registrytest.Config)) *world {
 	t.Helper()
-	w := &world{World: registrytest.New(t)}
+	w := &world{World: registrytest.New(t, change...)}
 	converters, err := conversion.New(conversion.Config{Resolver: nowhere{}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -120,6 +121,15 @@ func (c *HTTP) Watch(ctx context.Context, call Call) (watch.Interface, error) {
 		return nil, err
 	}
 	return req.Watch(noting(ctx, call.History))
+}
+
+// Document reads the JSON document at a path.
+func (c *HTTP) Document(ctx context.Context, path string) ([]byte, error) {
+	group, err := c.group(served{GroupVersion: corev1.SchemeGroupVersion}) // Any client will do.
+	if err != nil {
+		return nil, err
+	}
+	return group.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
 }
 
 func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {

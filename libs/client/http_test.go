@@ -303,6 +303,26 @@ func TestStream(t *testing.T) {
 	}
 }
 
+func TestDocument(t *testing.T) {
+	c, all := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/openapi/v3/apis/apps/v1" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `{"openapi":"3.0.0"}`)
+	})
+	got, err := c.Document(t.Context(), "/openapi/v3/apis/apps/v1")
+	if err != nil || string(got) != `{"openapi":"3.0.0"}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if sent := all()[0]; sent.method != http.MethodGet || sent.accept != runtime.ContentTypeJSON {
+		t.Errorf("sent %+v", sent)
+	}
+	if _, err := c.Document(t.Context(), "/openapi/v3/api/v2"); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v, want a 404", err)
+	}
+}
+
 func TestCallsEndWithTheirContext(t *testing.T) {
 	c, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -26,6 +26,8 @@ type Interface interface {
 	Stream(ctx context.Context, call Call) (io.ReadCloser, error)
 	// Watch opens a watch of a kind.
 	Watch(ctx context.Context, call Call) (watch.Interface, error)
+	// Document returns the JSON document at a path that is no resource, such as one of OpenAPI.
+	Document(ctx context.Context, path string) ([]byte, error)
 }
 
 // Call is one request to the API.

@@ -29,6 +29,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/storageprotection"
 	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
+	"github.com/garboard/garboard/services/controllers/internal/validatingpolicystatus"
 )
 
 // runner is one of the controllers. Run may be called once per term of leadership.
@@ -72,6 +73,7 @@ func (s *Service) table(cfg control.Config, d controller.Deps, source informer.S
 		{"persistentvolume-protection-controller", declared(storageprotection.NewVolumes)},
 		{"volumeattributesclass-protection-controller", declared(storageprotection.NewClasses)},
 		{"ephemeral-volume-controller", declared(ephemeralvolume.New)},
+		{"validatingadmissionpolicy-status-controller", func() (runner, error) { return validatingpolicystatus.New(cfg, s.definitions) }},
 		{"storage-version-migrator-controller", func() (runner, error) { return storageversionmigrator.New(cfg) }},
 	}
 }

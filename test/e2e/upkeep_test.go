@@ -40,7 +40,7 @@ func TestUpkeep(t *testing.T) {
 	}
 	for name, upkeep := range map[string]func(*testing.T, *plane.Plane, kubernetes.Interface){
 		"roles": rolesAreAggregated, "quota": quotaHolds, "budget": budgetIsCounted, "tokens": tokensEnd, "certificates": nodesAreApproved,
-		"custom": customResourcesAreKept, "migration": storedVersionsAreMigrated,
+		"custom": customResourcesAreKept, "migration": storedVersionsAreMigrated, "policies": policyTypesAreChecked,
 	} {
 		t.Run(name, func(t *testing.T) { upkeep(t, p, clients) })
 	}

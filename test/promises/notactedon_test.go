@@ -146,7 +146,7 @@ var acts = map[string]string{
 	"Pod":                       "scheduler, node agent", "ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",
 	"CustomResourceDefinition": "apiserver", "ValidatingWebhookConfiguration": "admission", "MutatingWebhookConfiguration": "admission",
 	"ClusterRoleBinding": "authorizer", "Role": "authorizer", "RoleBinding": "authorizer", "IPAddress": "allocator of Services",
-	"ValidatingAdmissionPolicy": "admission", "ValidatingAdmissionPolicyBinding": "admission",
+	"ValidatingAdmissionPolicy": "validatingadmissionpolicy-status-controller", "ValidatingAdmissionPolicyBinding": "admission",
 	"MutatingAdmissionPolicy": "admission", "MutatingAdmissionPolicyBinding": "admission",
 	"Event": "for people", "Lease": "for programs", "PodTemplate": "for programs", "ControllerRevision": "for programs",
 }

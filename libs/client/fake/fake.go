@@ -35,6 +35,7 @@ type Client struct {
 	watchers  map[*watcher]struct{}
 	fail      func(client.Call) error
 	stream    func(client.Call) (io.ReadCloser, error)
+	document  func(path string) ([]byte, error)
 	review    func(scheme.Object) error
 	calls     []client.Call
 }
@@ -101,6 +102,13 @@ func (c *Client) OnStream(answer func(call client.Call) (io.ReadCloser, error)) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream = answer
+}
+
+// OnDocument sets the function that reads documents by their path; they are not found while it is nil.
+func (c *Client) OnDocument(answer func(path string) ([]byte, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.document = answer
 }
 
 // OnReview sets the function that fills in the answers of virtual kinds; creating one fails while
@@ -196,6 +204,20 @@ func (c *Client) Stream(ctx context.Context, call client.Call) (io.ReadCloser, e
 		return nil, apierrors.NewMethodNotSupported(call.Kind.GroupResource(), call.Verb+" of "+call.Subresource)
 	}
 	return answer(call)
+}
+
+// Document passes a path to the function of OnDocument.
+func (c *Client) Document(ctx context.Context, path string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("calling the fake API: %w", err)
+	}
+	c.mu.Lock()
+	answer := c.document
+	c.mu.Unlock()
+	if answer == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, path)
+	}
+	return answer(path)
 }
 
 // Watch opens a watch. It ends with ctx, or when it is stopped.

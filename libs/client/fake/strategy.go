@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -123,7 +124,8 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 
 func hasGeneration(obj scheme.Object) bool {
 	switch obj.(type) {
-	case *appsv1.Deployment, *appsv1.ReplicaSet, *corev1.Pod, *policyv1.PodDisruptionBudget:
+	case *appsv1.Deployment, *appsv1.ReplicaSet, *corev1.Pod, *policyv1.PodDisruptionBudget,
+		*admissionregistrationv1.ValidatingAdmissionPolicy:
 		return true
 	}
 	return false

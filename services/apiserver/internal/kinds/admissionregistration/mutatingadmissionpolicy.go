@@ -16,6 +16,7 @@ func MutatingPolicy() *kinds.Definition {
 	type policy = *admissionregistrationv1.MutatingAdmissionPolicy
 	v := newValidator()
 	return kinds.Of[policy]{
+		Level:    kinds.Full,
 		Columns:  mutatingAdmissionPolicyColumns(),
 		Default:  defaultMutatingPolicy,
 		Create:   func(p policy) { p.Generation = 1 },

@@ -14,6 +14,7 @@ import (
 func MutatingPolicyBinding() *kinds.Definition {
 	type binding = *admissionregistrationv1.MutatingAdmissionPolicyBinding
 	return kinds.Of[binding]{
+		Level:    kinds.Full,
 		Columns:  mutatingAdmissionPolicyBindingColumns(),
 		Default:  defaultMutatingPolicyBinding,
 		Create:   func(b binding) { b.Generation = 1 },

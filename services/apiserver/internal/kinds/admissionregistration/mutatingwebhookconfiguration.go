@@ -15,6 +15,7 @@ func MutatingWebhooks() *kinds.Definition {
 	type webhooks = *admissionregistrationv1.MutatingWebhookConfiguration
 	v := newValidator()
 	return kinds.Of[webhooks]{
+		Level:    kinds.Full,
 		Columns:  mutatingWebhookConfigurationColumns(),
 		Default:  defaultMutatingWebhooks,
 		Create:   func(c webhooks) { c.Generation = 1 },

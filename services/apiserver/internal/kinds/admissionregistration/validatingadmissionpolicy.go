@@ -18,6 +18,7 @@ func ValidatingPolicy() *kinds.Definition {
 		return &p.Spec, &p.Status
 	})
 	return kinds.Of[policy]{
+		Level:    kinds.Full,
 		Columns:  validatingAdmissionPolicyColumns(),
 		Default:  defaultValidatingPolicy,
 		Create:   specStatus.Begin,

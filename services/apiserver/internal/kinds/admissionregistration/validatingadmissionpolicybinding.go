@@ -14,6 +14,7 @@ import (
 func ValidatingPolicyBinding() *kinds.Definition {
 	type binding = *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	return kinds.Of[binding]{
+		Level:    kinds.Full,
 		Columns:  validatingAdmissionPolicyBindingColumns(),
 		Default:  defaultValidatingPolicyBinding,
 		Create:   func(b binding) { b.Generation = 1 },

@@ -18,6 +18,7 @@ func ValidatingWebhooks() *kinds.Definition {
 	type webhooks = *admissionregistrationv1.ValidatingWebhookConfiguration
 	v := newValidator()
 	return kinds.Of[webhooks]{
+		Level:    kinds.Full,
 		Columns:  validatingWebhookConfigurationColumns(),
 		Default:  defaultValidatingWebhooks,
 		Create:   func(c webhooks) { c.Generation = 1 },

@@ -121,7 +121,7 @@ func preferred() []string {
 		"authorization.k8s.io/v1", "autoscaling/v2", "autoscaling/v1", "batch/v1", "certificates.k8s.io/v1",
 		"networking.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1",
 		"admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "node.k8s.io/v1",
-		"discovery.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "resource.k8s.io/v1", "storagemigration.k8s.io/v1",
+		"discovery.k8s.io/v1", "resource.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "storagemigration.k8s.io/v1",
 	}
 }
 

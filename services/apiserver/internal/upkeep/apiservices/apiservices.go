@@ -12,65 +12,55 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-const (
-	// managed is the label with which Kubernetes marks the objects that an apiserver creates when
-	// it starts.
-	managed, onStart = "kube-aggregator.kubernetes.io/automanaged", "onstart"
-	// Kubernetes' version priorities: of most stable versions, of a newer stable version beside
-	// another one, and of unstable versions.
-	stable, newer, beta, alpha = 15, 30, 12, 9
-)
+// managed is the label with which Kubernetes marks the objects that an apiserver creates when it starts.
+const managed, onStart = "kube-aggregator.kubernetes.io/automanaged", "onstart"
 
-// priorities are Kubernetes' priorities of its groups. The group of APIService has no object
-// itself.
-func priorities() map[string]int32 {
-	return map[string]int32{
-		"": 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
+// priority orders a group among the groups, and a version among those of its group; higher comes first.
+type priority struct{ group, version int32 }
+
+// priorities are those that kube-apiserver 1.37 gives its API versions (cmd/kube-apiserver/app and
+// pkg/controlplane/apiserver, each aggregator.go). The group of APIService has no object itself.
+func priorities() map[schema.GroupVersion]priority {
+	of := map[schema.GroupVersion]priority{
+		{Group: "", Version: "v1"}:                             {18000, 1},
+		{Group: "autoscaling", Version: "v2"}:                  {17500, 30},
+		{Group: "discovery.k8s.io", Version: "v1"}:             {16200, 15},
+		{Group: "resource.k8s.io", Version: "v1"}:              {16200, 21},
+		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {16100, 21},
+		{Group: "storagemigration.k8s.io", Version: "v1"}:      {15800, 15},
+	}
+	for group, minimum := range map[string]int32{
+		"apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
 		"autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
 		"rbac.authorization.k8s.io": 17000, "storage.k8s.io": 16800, "apiextensions.k8s.io": 16700,
 		"admissionregistration.k8s.io": 16700, "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500, "node.k8s.io": 16300,
-		"discovery.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100, "resource.k8s.io": 15900,
-		"storagemigration.k8s.io": 15800,
+	} {
+		of[schema.GroupVersion{Group: group, Version: "v1"}] = priority{minimum, 15}
 	}
+	return of
 }
 
 // Of returns an object for every group and version of the table's built-in kinds, in the table's
 // order.
 func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {
 	var services []*apiregistrationv1.APIService
-	seen := map[schema.GroupVersion]bool{}
+	seen, known := map[schema.GroupVersion]bool{}, priorities()
 	for _, kind := range table.Kinds() {
 		gv := kind.GroupVersion()
 		if gv.Group == apiregistrationv1.GroupName || seen[gv] || kind.Custom {
 			continue
 		}
 		seen[gv] = true
-		priority, ok := priorities()[gv.Group]
+		priority, ok := known[gv]
 		if !ok {
-			return nil, fmt.Errorf("building the APIService of %s: the group has no priority", gv)
+			return nil, fmt.Errorf("building the APIService of %s: it has no priority", gv)
 		}
 		services = append(services, &apiregistrationv1.APIService{
 			ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{managed: onStart}},
 			Spec: apiregistrationv1.APIServiceSpec{
-				Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority, VersionPriority: versionPriority(gv),
+				Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority.group, VersionPriority: priority.version,
 			},
 		})
 	}
 	return services, nil
-}
-
-func versionPriority(gv schema.GroupVersion) int32 {
-	switch {
-	case gv.Group == "":
-		return 1
-	case gv.Group == "flowcontrol.apiserver.k8s.io" && gv.Version == "v1":
-		return 21
-	case gv.Version == "v1":
-		return stable
-	case gv.Version == "v2":
-		return newer
-	case len(gv.Version) > 6 && gv.Version[2:6] == "beta":
-		return beta
-	}
-	return alpha
 }

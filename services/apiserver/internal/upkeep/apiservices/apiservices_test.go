@@ -1,6 +1,7 @@
 package apiservices
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -13,10 +14,10 @@ func TestOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]bool{}
+	found := map[string]string{}
 	last := int32(20000)
 	for _, s := range services {
-		found[s.Name] = true
+		found[s.Name] = fmt.Sprintf("%d/%d", s.Spec.GroupPriorityMinimum, s.Spec.VersionPriority)
 		if errs := apiregistration.ValidateAPIService(s); len(errs) > 0 {
 			t.Errorf("%s is not valid: %v", s.Name, errs.ToAggregate())
 		}
@@ -25,12 +26,15 @@ func TestOf(t *testing.T) {
 		}
 		last = s.Spec.GroupPriorityMinimum
 	}
-	for _, name := range []string{"v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"} {
-		if !found[name] {
-			t.Errorf("%s is missing", name)
+	for name, want := range map[string]string{
+		"v1.": "18000/1", "v1.apps": "17800/15", "v1.autoscaling": "17500/15", "v2.autoscaling": "17500/30", "v1.discovery.k8s.io": "16200/15",
+		"v1.resource.k8s.io": "16200/21", "v1.flowcontrol.apiserver.k8s.io": "16100/21", "v1.storagemigration.k8s.io": "15800/15",
+	} {
+		if got := found[name]; got != want {
+			t.Errorf("%s: got the priorities %q, want %s", name, got, want)
 		}
 	}
-	if found["v1.apiregistration.k8s.io"] || len(found) != len(services) {
+	if found["v1.apiregistration.k8s.io"] != "" || len(found) != len(services) {
 		t.Errorf("got too many services: %v", found)
 	}
 }

@@ -4,19 +4,13 @@
 package discovery
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
@@ -32,66 +26,14 @@ type Handler struct {
 	documents *scheme.Derived[documents]
 }
 
-// documents describe the kinds that are served, by path.
-type documents struct {
-	plain    map[string]runtime.Object
-	together map[string]document
-	err      error // set if the aggregated documents could not be encoded
-}
-
-// document is an encoded aggregated document.
-type document struct {
-	data []byte
-	etag string
-}
-
 // New returns a handler that describes the table's kinds. It builds its documents when they are
-// first requested, and again when the kinds have changed.
+// first requested, and those of a group again when its kinds have changed.
 func New(table *scheme.Table, encoder *response.Encoder, addresses Addresses) *Handler {
-	return &Handler{encoder: encoder, addresses: addresses, documents: scheme.Derive(table, describe)}
-}
-
-// describe builds the documents of kinds.
-func describe(kinds []*scheme.Kind) documents {
-	served := scheme.Served(kinds)
-	h := documents{plain: map[string]runtime.Object{}, together: map[string]document{}}
-	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
-	all := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
-	core := &apidiscoveryv2.APIGroupDiscoveryList{}
-	named := &apidiscoveryv2.APIGroupDiscoveryList{}
-	for _, versions := range groups(served) {
-		group := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: versions[0].Group}}
-		one := metav1.APIGroup{Name: versions[0].Group}
-		for _, gv := range versions {
-			kinds := kindsOf(served, gv)
-			h.plain[path(gv)] = resourceList(gv, kinds)
-			group.Versions = append(group.Versions, apidiscoveryv2.APIVersionDiscovery{
-				Version: gv.Version, Resources: discoveries(kinds), Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
-			})
-			one.Versions = append(one.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
-		}
-		if one.Name == "" {
-			core.Items = append(core.Items, group)
-			continue
-		}
-		named.Items = append(named.Items, group)
-		one.PreferredVersion = one.Versions[0]
-		all.Groups = append(all.Groups, one)
-		one.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-		h.plain["/apis/"+one.Name] = &one
-	}
-	h.plain["/apis"] = all
-	for path, list := range map[string]*apidiscoveryv2.APIGroupDiscoveryList{"/api": core, "/apis": named} {
-		list.SetGroupVersionKind(aggregated)
-		data, err := json.Marshal(list)
-		if err != nil {
-			h.err = fmt.Errorf("encoding the aggregated discovery of %s: %w", path, err)
-			return h
-		}
-		sum := sha256.Sum256(data)
-		h.together[path] = document{data: data, etag: `"` + strings.ToUpper(hex.EncodeToString(sum[:])) + `"`}
-	}
-	return h
+	var before documents
+	return &Handler{encoder: encoder, addresses: addresses, documents: scheme.Derive(table, func(kinds []*scheme.Kind) documents {
+		before = describe(kinds, before)
+		return before
+	})}
 }
 
 // Serves reports whether a path belongs to discovery.
@@ -104,9 +46,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, known := strings.TrimSuffix(r.URL.Path, "/"), h.documents.Get()
 	plain := known.plain[path]
 	switch {
-	case known.err != nil:
-		h.encoder.Error(w, r, known.err)
-		return
 	case plain == nil:
 		h.encoder.Error(w, r, response.NotFound())
 		return
@@ -135,14 +74,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.encoder.Object(w, r, http.StatusOK, format, plain)
 		return
 	}
+	document, err := together()
+	if err != nil {
+		h.encoder.Error(w, r, err)
+		return
+	}
 	// JSON only: clients have no decoder for the aggregated form in protobuf.
-	w.Header().Set("Etag", together.etag)
-	if r.Header.Get("If-None-Match") == together.etag {
+	w.Header().Set("Etag", document.etag)
+	if r.Header.Get("If-None-Match") == document.etag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	contentType := fmt.Sprintf("%s;g=%s;v=%s;as=%s", runtime.ContentTypeJSON, aggregated.Group, aggregated.Version, aggregated.Kind)
-	h.encoder.Bytes(w, r, http.StatusOK, contentType, together.data)
+	h.encoder.Bytes(w, r, http.StatusOK, contentType, document.data)
 }
 
 // anyMethod reports whether Kubernetes serves a document for every method, not for GET alone: its
@@ -153,48 +97,4 @@ func anyMethod(plain runtime.Object) bool {
 		return true
 	}
 	return false
-}
-
-// groups returns the versions of each served group, the preferred one first: in the order of the table
-// for a built-in group, by their names for another.
-func groups(served []*scheme.Kind) [][]schema.GroupVersion {
-	var found [][]schema.GroupVersion
-	at, builtin := map[string]int{}, map[string]bool{}
-	for _, kind := range served {
-		gv := kind.GroupVersion()
-		builtin[gv.Group] = builtin[gv.Group] || !kind.Custom
-		i, known := at[gv.Group]
-		if !known {
-			i = len(found)
-			at[gv.Group], found = i, append(found, nil)
-		}
-		if !slices.Contains(found[i], gv) {
-			found[i] = append(found[i], gv)
-		}
-	}
-	for _, versions := range found {
-		if !builtin[versions[0].Group] {
-			slices.SortFunc(versions, func(a, b schema.GroupVersion) int {
-				return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
-			})
-		}
-	}
-	return found
-}
-
-func kindsOf(served []*scheme.Kind, gv schema.GroupVersion) []*scheme.Kind {
-	var kinds []*scheme.Kind
-	for _, kind := range served {
-		if kind.GroupVersion() == gv {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
-}
-
-func path(gv schema.GroupVersion) string {
-	if gv.Group == "" {
-		return "/api/" + gv.Version
-	}
-	return "/apis/" + gv.String()
 }

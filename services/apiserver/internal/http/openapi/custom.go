@@ -56,35 +56,10 @@ func listOf(kind *scheme.Kind) any {
 	return kind.NewList()
 }
 
-// custom reports whether all subjects are custom kinds.
-func (d documents) custom() bool {
-	return !slices.ContainsFunc(d.subjects, func(one subject) bool { return !one.Custom })
-}
-
-// definitions returns what returns the definitions of all types, with those of the custom kinds.
-func (d documents) definitions(v2 bool) common.GetOpenAPIDefinitions {
-	return func(ref common.ReferenceCallback) models {
-		var found models
-		if d.custom() && !v2 {
-			found = cloned(d.ofCustom())
-		} else {
-			found = generated.GetOpenAPIDefinitions(ref)
-		}
-		for _, one := range d.subjects {
-			if one.Custom {
-				object, list := modelOf(one.Kind, false).name, modelOf(one.Kind, true).name
-				found[object] = common.OpenAPIDefinition{Schema: one.object(v2), Dependencies: []string{kinds.ObjectMetaModel}}
-				found[list] = common.OpenAPIDefinition{Schema: one.list(v2), Dependencies: []string{object, kinds.ListMetaModel}}
-			}
-		}
-		return found
-	}
-}
-
-// customModels returns the definitions to which the paths and definitions of custom kinds refer in v3. To
-// generate all others for each document would take most of the time.
-func customModels() models {
-	all := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return kinds.ModelRef(name, false) })
+// customModels returns the definitions to which the paths and definitions of custom kinds refer. To
+// generate all others for each kind would take most of the time.
+func customModels(v2 bool) models {
+	all := generated.GetOpenAPIDefinitions(func(name string) spec.Ref { return kinds.ModelRef(name, v2) })
 	found := models{}
 	var add func(names ...string)
 	add = func(names ...string) {

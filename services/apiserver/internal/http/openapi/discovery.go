@@ -18,6 +18,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
 )
 
 // bearer is how clients authenticate, as Kubernetes documents it.
@@ -116,7 +117,7 @@ func aboutAll(kinds []*scheme.Kind) []common.RouteContainer {
 
 // discoveryDocuments returns the documents of OpenAPI v3 that are not of a group and version, by name. They
 // are parts of one document, since it costs the same to build one as to build all.
-func (d documents) discoveryDocuments(kinds []*scheme.Kind) map[string]func() (*spec3.OpenAPI, string, error) {
+func (d documents) discoveryDocuments(kinds []*scheme.Kind) map[string]func() (*spec3.OpenAPI, error) {
 	routes := discoveryRoutes(kinds)
 	whole := sync.OnceValues(func() (*spec3.OpenAPI, error) {
 		var all []common.RouteContainer
@@ -125,22 +126,21 @@ func (d documents) discoveryDocuments(kinds []*scheme.Kind) map[string]func() (*
 		}
 		return builder3.BuildOpenAPISpecFromRoutes(all, &common.OpenAPIV3Config{
 			Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-			GetDefinitions: d.definitions(false), GetDefinitionName: d.names.definition,
+			GetDefinitions: generated.GetOpenAPIDefinitions, GetDefinitionName: d.names.definition,
 			GetOperationIDAndTagsFromRoute: operation, SecuritySchemes: securitySchemes(),
 			CommonResponses: map[int]*spec3.Response{
 				http.StatusUnauthorized: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}},
 			},
 		})
 	})
-	built := map[string]func() (*spec3.OpenAPI, string, error){}
+	built := map[string]func() (*spec3.OpenAPI, error){}
 	for name, route := range routes {
-		built[name] = func() (*spec3.OpenAPI, string, error) {
+		built[name] = func() (*spec3.OpenAPI, error) {
 			document, err := whole()
 			if err != nil {
-				return nil, "", fmt.Errorf("building OpenAPI v3 of discovery: %w", err)
+				return nil, fmt.Errorf("building OpenAPI v3 of discovery: %w", err)
 			}
-			part, err := partOf(document, route.path)
-			return part, d.version, err
+			return partOf(document, route.path)
 		}
 	}
 	return built

@@ -63,7 +63,11 @@ func (d *document) encoded(protobuf bool) (*encoding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding an OpenAPI document as protobuf: %w", err)
 	}
-	d.protobuf, err = compress(data)
+	zipper, err := newZipper()
+	if err != nil {
+		return nil, err
+	}
+	d.protobuf, err = compress(zipper, data)
 	return d.protobuf, err
 }
 
@@ -75,7 +79,11 @@ func (d *document) buildLocked() error {
 	if err != nil {
 		return err
 	}
-	if d.json, err = compress(data); err != nil {
+	zipper, err := newZipper()
+	if err != nil {
+		return err
+	}
+	if d.json, err = compress(zipper, data); err != nil {
 		return err
 	}
 	// The hash that Kubernetes uses.
@@ -84,13 +92,20 @@ func (d *document) buildLocked() error {
 	return nil
 }
 
-func compress(data []byte) (*encoding, error) {
+func newZipper() (*gzip.Writer, error) {
+	zipper, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to compress an OpenAPI document: %w", err)
+	}
+	return zipper, nil
+}
+
+func compress(zipper *gzip.Writer, data []byte) (*encoding, error) {
 	var compressed bytes.Buffer
-	zipper, err := gzip.NewWriterLevel(&compressed, gzip.BestSpeed)
+	zipper.Reset(&compressed)
+	_, err := zipper.Write(data)
 	if err == nil {
-		if _, err = zipper.Write(data); err == nil {
-			err = zipper.Close()
-		}
+		err = zipper.Close()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compressing an OpenAPI document: %w", err)
@@ -100,13 +115,18 @@ func compress(data []byte) (*encoding, error) {
 
 // plain returns the encoding without its compression.
 func (e *encoding) plain() ([]byte, error) {
-	unzipper, err := gzip.NewReader(bytes.NewReader(e.compressed))
-	if err != nil {
-		return nil, fmt.Errorf("decompressing an OpenAPI document: %w", err)
-	}
 	data := make([]byte, e.size)
-	if _, err := io.ReadFull(unzipper, data); err != nil {
-		return nil, fmt.Errorf("decompressing an OpenAPI document: %w", err)
+	return data, e.unpack(&gzip.Reader{}, data)
+}
+
+// unpack decompresses the encoding into data, which has its size.
+func (e *encoding) unpack(unzipper *gzip.Reader, data []byte) error {
+	err := unzipper.Reset(bytes.NewReader(e.compressed))
+	if err == nil {
+		_, err = io.ReadFull(unzipper, data)
 	}
-	return data, nil
+	if err != nil {
+		return fmt.Errorf("decompressing an OpenAPI document: %w", err)
+	}
+	return nil
 }

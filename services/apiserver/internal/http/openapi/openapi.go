@@ -4,19 +4,20 @@
 //
 // The definitions of the types are generated from their sources, those of custom kinds come with their
 // definitions, and the paths come from the table of served kinds. A document is built when it is first
-// requested, and again when its kinds have changed. It is kept compressed.
+// requested, and again when its kinds have changed. It is kept compressed, and so is what each custom kind adds
+// to documents: when one changes, the others are not described again.
 package openapi
 
 //go:generate ./generate.sh
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,6 +47,9 @@ type server struct {
 	v2    *document
 	index *document            // of v3
 	v3    map[string]*document // by path
+
+	builtin   *base // OpenAPI v2 of the built-in kinds
+	fragments map[subject]fragments
 }
 
 // Handler serves the documents of the kinds that are served now.
@@ -55,7 +59,7 @@ type Handler struct{ documents *scheme.Derived[*server] }
 // API's, for example v1.37.2. definition returns what else is known of a kind; nil for a kind that is
 // being removed.
 func New(table *scheme.Table, version string, definition func(*scheme.Kind) *kinds.Definition) *Handler {
-	d := documents{version: version, names: newNames(table), types: table.Scheme(), ofCustom: sync.OnceValue(customModels)}
+	d := newDocuments(table, version)
 	before := &server{}
 	return &Handler{scheme.Derive(table, func(served []*scheme.Kind) *server {
 		d.subjects = subjectsOf(scheme.Served(served), definition)
@@ -64,33 +68,45 @@ func New(table *scheme.Table, version string, definition func(*scheme.Kind) *kin
 	})}
 }
 
+func newDocuments(table *scheme.Table, version string) documents {
+	return documents{version: version, names: newNames(table), types: table.Scheme(), inV2: newDialect(true), inV3: newDialect(false)}
+}
+
 // ServeHTTP serves a document.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.documents.Get().ServeHTTP(w, r)
 }
 
-// describe returns the server of all documents. It takes over the documents of another server whose
-// kinds are the same.
+// describe returns the server of all documents. It takes over what another server has of the same kinds.
 func (d documents) describe(before *server) *server {
-	s := &server{v3: map[string]*document{}}
-	s.v2 = &document{convert: handler.ToProtoBinary, build: func() ([]byte, error) {
-		built, _, err := d.v2()
-		if err != nil {
-			return nil, err
+	builtin, custom := d.split()
+	s := &server{v3: map[string]*document{}, builtin: before.builtin, fragments: make(map[subject]fragments, len(custom.subjects))}
+	if s.builtin == nil { // Built-in kinds stay the same.
+		s.builtin = builtin.base()
+	}
+	for _, one := range custom.subjects {
+		known, ok := before.fragments[one]
+		if !ok {
+			known = fragments{v2: &fragment{of: one}, v3: &fragment{of: one}}
 		}
-		return built.MarshalJSON() // As the library does; json.Marshal would also escape HTML.
-	}}
+		s.fragments[one] = known
+	}
+	s.v2 = &s.builtin.document
+	if len(custom.subjects) > 0 {
+		under, parts := s.builtin, partsOf(custom.subjects, s.fragments, func(f fragments) *fragment { return f.v2 })
+		s.v2 = &document{convert: handler.ToProtoBinary, build: func() ([]byte, error) { return under.with(custom, d.inV2, parts) }}
+	}
 	for gv, of := range d.byGroupVersion() {
 		at := v3Path + rootPath(gv)
 		if known := before.v3[at]; known != nil && slices.Equal(known.of, of.subjects) {
 			s.v3[at] = known
 			continue
 		}
-		s.v3[at] = &document{of: of.subjects, convert: handler3.ToV3ProtoBinary, build: func() ([]byte, error) { return encode(of.v3(gv)) }}
+		s.v3[at] = of.documentOf(gv, s.fragments)
 	}
 	for name, build := range d.discoveryDocuments(d.builtin()) {
 		at := v3Path + "/" + name
-		if s.v3[at] = before.v3[at]; s.v3[at] == nil { // Built-in kinds stay the same.
+		if s.v3[at] = before.v3[at]; s.v3[at] == nil {
 			s.v3[at] = &document{build: func() ([]byte, error) { return encode(build()) }, convert: handler3.ToV3ProtoBinary}
 		}
 	}
@@ -99,7 +115,7 @@ func (d documents) describe(before *server) *server {
 }
 
 // encode returns a built document as JSON.
-func encode[T any](built T, _ string, err error) ([]byte, error) {
+func encode[T any](built T, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +137,7 @@ func (s *server) buildIndex() ([]byte, error) {
 		name := strings.TrimPrefix(at, v3Path+"/")
 		index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashed(name, etag)}
 	}
-	return encode(index, "", nil)
+	return encode(index, nil)
 }
 
 // subject is a kind that documents describe, with its definition, which may be nil.
@@ -140,12 +156,29 @@ func subjectsOf(served []*scheme.Kind, definition func(*scheme.Kind) *kinds.Defi
 
 // documents builds documents.
 type documents struct {
-	subjects []subject
-	version  string
-	names    names
-	types    *runtime.Scheme
-	// ofCustom returns the definitions to which those of custom kinds refer.
-	ofCustom func() models
+	subjects   []subject
+	version    string
+	names      names
+	types      *runtime.Scheme
+	inV2, inV3 *dialect
+}
+
+// split returns what builds documents of the built-in kinds, and of the custom ones in an order that does not
+// depend on when they came.
+func (d documents) split() (builtin, custom documents) {
+	builtin, custom = d, d
+	builtin.subjects, custom.subjects = nil, nil
+	for _, one := range d.subjects {
+		if one.Custom {
+			custom.subjects = append(custom.subjects, one)
+		} else {
+			builtin.subjects = append(builtin.subjects, one)
+		}
+	}
+	slices.SortFunc(custom.subjects, func(a, b subject) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Version, b.Version), strings.Compare(a.Kind.Kind, b.Kind.Kind))
+	})
+	return builtin, custom
 }
 
 // byGroupVersion returns what builds the document of each group and version.
@@ -174,13 +207,14 @@ func (d documents) builtin() []*scheme.Kind {
 	return all
 }
 
-func (d documents) v2() (*spec.Swagger, string, error) {
-	document, err := builder.BuildOpenAPISpecFromRoutes(append(containers(d.subjects, d.types), aboutAll(d.builtin())...), &common.Config{
+// v2 builds OpenAPI v2 of some paths.
+func (d documents) v2(paths []common.RouteContainer, definitions common.GetOpenAPIDefinitions) (*spec.Swagger, error) {
+	document, err := builder.BuildOpenAPISpecFromRoutes(paths, &common.Config{
 		ProtocolList:        []string{"https"},
 		SecurityDefinitions: &spec.SecurityDefinitions{bearer: {SecuritySchemeProps: bearerToken()}},
 		DefaultSecurity:     []map[string][]string{{bearer: {}}},
 		Info:                &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-		GetDefinitions:      d.definitions(true), GetDefinitionName: d.names.definition,
+		GetDefinitions:      definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
 		CommonResponses: map[int]spec.Response{
@@ -188,22 +222,18 @@ func (d documents) v2() (*spec.Swagger, string, error) {
 		},
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("building OpenAPI v2: %w", err)
+		return nil, fmt.Errorf("building OpenAPI v2: %w", err)
 	}
 	document.Definitions = handler.PruneDefaults(document.Definitions) // As Kubernetes does: only v3 has defaults.
-	return document, d.version, nil
+	return document, nil
 }
 
-// v3 builds the document of a group and version, which all subjects must have.
-func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
-	paths, schemes := containers(d.subjects, d.types), spec3.SecuritySchemes(nil)
-	if !d.custom() { // As in Kubernetes.
-		paths, schemes = append(paths, resourceLists(d.builtin(), &gv)...), securitySchemes()
-	}
+// v3 builds OpenAPI v3 of some paths.
+func (d documents) v3(paths []common.RouteContainer, definitions common.GetOpenAPIDefinitions) (*spec3.OpenAPI, error) {
 	document, err := builder3.BuildOpenAPISpecFromRoutes(paths, &common.OpenAPIV3Config{
-		SecuritySchemes: schemes,
-		Info:            &spec.Info{InfoProps: d.info()},
-		GetDefinitions:  d.definitions(false), GetDefinitionName: d.names.definition,
+		SecuritySchemes: securitySchemes(),
+		Info:            &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
+		GetDefinitions:  definitions, GetDefinitionName: d.names.definition,
 		GetOperationIDAndTagsFromRoute: operation,
 		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
 		CommonResponses: map[int]*spec3.Response{
@@ -211,17 +241,9 @@ func (d documents) v3(gv schema.GroupVersion) (*spec3.OpenAPI, string, error) {
 		},
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("building OpenAPI v3 of %s: %w", gv, err)
+		return nil, fmt.Errorf("building OpenAPI v3: %w", err)
 	}
-	return document, d.version, nil
-}
-
-// info returns title and version of a document, which are others in Kubernetes if all kinds are custom.
-func (d documents) info() spec.InfoProps {
-	if d.custom() {
-		return spec.InfoProps{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}
-	}
-	return spec.InfoProps{Title: title, Version: d.version}
+	return document, nil
 }
 
 // operation returns a route's identifier, and its group and version as a tag.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/handler3"
 	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -42,15 +43,26 @@ func (l *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func newLibrary(t *testing.T, table *scheme.Table) *library {
 	t.Helper()
 	l := &library{exact: map[string]http.Handler{}, below: map[string]http.Handler{}}
-	d := documents{subjects: subjectsOf(table.Kinds(), none), version: "v1.37.2", names: newNames(table), types: table.Scheme(), ofCustom: customModels}
-	handler.NewOpenAPIServiceLazy(cached.Once(cached.Func(d.v2))).RegisterOpenAPIVersionedService(v2Path, l)
+	d := newDocuments(table, "v1.37.2")
+	d.subjects = subjectsOf(table.Kinds(), none)
+	v2 := cached.Func(func() (*spec.Swagger, string, error) {
+		built, err := d.builtinV2()
+		return built, d.version, err
+	})
+	handler.NewOpenAPIServiceLazy(cached.Once(v2)).RegisterOpenAPIVersionedService(v2Path, l)
 	v3 := handler3.NewOpenAPIService()
 	for gv, of := range d.byGroupVersion() {
-		build := cached.Func(func() (*spec3.OpenAPI, string, error) { return of.v3(gv) })
+		build := cached.Func(func() (*spec3.OpenAPI, string, error) {
+			built, err := of.builtinV3(gv)
+			return built, d.version, err
+		})
 		v3.UpdateGroupVersionLazy(strings.TrimPrefix(rootPath(gv), "/"), cached.Once(build))
 	}
 	for name, build := range d.discoveryDocuments(table.Kinds()) {
-		v3.UpdateGroupVersionLazy(name, cached.Once(cached.Func(build)))
+		v3.UpdateGroupVersionLazy(name, cached.Once(cached.Func(func() (*spec3.OpenAPI, string, error) {
+			built, err := build()
+			return built, d.version, err
+		})))
 	}
 	if err := v3.RegisterOpenAPIV3VersionedService(v3Path, l); err != nil {
 		t.Fatal(err)

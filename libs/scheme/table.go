@@ -144,11 +144,14 @@ func (t *Table) Replace(gone, kinds []*Kind) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.known.Load()
-	old := newIndex(slices.DeleteFunc(slices.Clone(before.kinds), func(kind *Kind) bool {
-		return slices.ContainsFunc(gone, func(one *Kind) bool {
-			return one == kind || !kind.Virtual && kind.Storage == one.GroupVersionKind
-		})
-	}))
+	old := before
+	if len(gone) > 0 {
+		old = newIndex(slices.DeleteFunc(slices.Clone(before.kinds), func(kind *Kind) bool {
+			return slices.ContainsFunc(gone, func(one *Kind) bool {
+				return one == kind || !kind.Virtual && kind.Storage == one.GroupVersionKind
+			})
+		}))
+	}
 	all := slices.Concat(old.kinds, kinds)
 	for _, kind := range kinds {
 		if kind.Storage.Empty() {
@@ -194,12 +197,16 @@ func (i *index) separate(kind *Kind) error {
 		if other.GroupResource() == kind.GroupResource() {
 			return fmt.Errorf("installing the kind %s: %s is stored as another version already", kind.GroupVersionKind, kind.GroupResource())
 		}
-		one, two := kind.StoragePrefix+"/", other.StoragePrefix+"/"
-		if strings.HasPrefix(one, two) || strings.HasPrefix(two, one) {
-			return fmt.Errorf("installing the kind %s: its keys, below %s, would be among those of %s", kind.GroupVersionKind, one, other.GroupVersionKind)
+		if one, two := kind.StoragePrefix, other.StoragePrefix; within(one, two) || within(two, one) {
+			return fmt.Errorf("installing the kind %s: its keys, below %s/, would be among those of %s", kind.GroupVersionKind, one, other.GroupVersionKind)
 		}
 	}
 	return nil
+}
+
+// within reports whether a folder is another one, or in it.
+func within(folder, other string) bool {
+	return strings.HasPrefix(folder, other) && (len(folder) == len(other) || folder[len(other)] == '/')
 }
 
 // Remove removes a kind, and every kind that is stored as it. It reports whether the table had the

@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,7 +47,7 @@ type Registry struct {
 	config    Config
 	log       *slog.Logger
 	table     *scheme.Table
-	resources *scheme.Derived[map[*scheme.Kind]*Resource]
+	resources *scheme.Derived[*resources]
 	admission *admission.Chain
 	owners    *managedfields.Owners
 }
@@ -76,7 +77,7 @@ func New(config Config) (*Registry, error) {
 		return nil, err
 	}
 	r.admission = admit
-	r.resources = scheme.Derive(table, r.resourcesOf)
+	r.resources = scheme.Derive(table, func([]*scheme.Kind) *resources { return &resources{byKind: map[*scheme.Kind]*Resource{}} })
 	return r, nil
 }
 
@@ -84,29 +85,49 @@ func New(config Config) (*Registry, error) {
 // may be under way.
 func (r *Registry) Close() { r.admission.Close() }
 
-// resourcesOf returns the resources of kinds.
-func (r *Registry) resourcesOf(kinds []*scheme.Kind) map[*scheme.Kind]*Resource {
-	found := map[*scheme.Kind]*Resource{}
-	for _, kind := range kinds {
-		if kind.Observed {
-			found[kind] = &Resource{registry: r, kind: kind}
-		}
-		definition, stored := r.config.Catalog.Of(kind), r.table.Kind(kind.Storage)
-		if kind.Virtual || definition == nil || stored == nil { // The last two of a kind that is removed at this moment.
-			continue
-		}
-		found[kind] = &Resource{
-			registry: r, kind: kind, stored: stored, strategy: definition, admission: r.admission, store: r.config.Store.Of(kind),
-			owners: r.owners.With(definition),
-		}
-	}
-	return found
+// resources are those that were asked for while the table has the same kinds.
+type resources struct {
+	mu     sync.RWMutex
+	byKind map[*scheme.Kind]*Resource
 }
 
 // Resource returns the operations on one kind of the catalog; nil for a kind that is not served, and
 // for a virtual kind, of which nothing is stored. The resource of an observed kind can produce Tables
 // and nothing else.
-func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources.Get()[kind] }
+func (r *Registry) Resource(kind *scheme.Kind) *Resource {
+	known := r.resources.Get()
+	known.mu.RLock()
+	found, ok := known.byKind[kind]
+	known.mu.RUnlock()
+	if ok || kind == nil {
+		return found
+	}
+	found = r.resourceOf(kind)
+	if found == nil {
+		return nil // Nobody is to fill memory with kinds that have gone.
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	known.byKind[kind] = found
+	return found
+}
+
+// resourceOf returns the operations on a kind; nil if there are none.
+func (r *Registry) resourceOf(kind *scheme.Kind) *Resource {
+	definition, stored := r.config.Catalog.Of(kind), r.table.Kind(kind.Storage)
+	switch {
+	case !r.table.Serves(kind):
+		return nil
+	case !kind.Virtual && definition != nil && stored != nil: // It has both unless it is removed at this moment.
+		return &Resource{
+			registry: r, kind: kind, stored: stored, strategy: definition, admission: r.admission, store: r.config.Store.Of(kind),
+			owners: r.owners.With(definition),
+		}
+	case kind.Observed:
+		return &Resource{registry: r, kind: kind}
+	}
+	return nil
+}
 
 // Resource provides the operations on one kind. Its errors are API errors, ready for the client.
 type Resource struct {

@@ -32,25 +32,62 @@ type refusal struct {
 	settled    string // the version of the definition of which nothing else is left to do
 }
 
-// installOnce is install, but it tries a definition that cannot be installed less and less often: what makes
-// it fail is mostly in itself, and to read it can take seconds.
-func (k *Keeper) installOnce(ctx context.Context, c *crd) error {
-	was := k.refused[c.UID]
-	if was.err != nil && was.generation == c.Generation && time.Now().Before(was.again) {
-		return was.err
+// change is what the catalog is to have of a definition, instead of the kinds that it had.
+type change struct {
+	gone []*scheme.Kind
+	made []*kinds.Definition
+}
+
+// installAll brings what the catalog has of definitions into step with them, and returns why it could not for
+// each. It tries one that cannot be installed less and less often: what makes it fail is mostly in itself, and
+// to read it can take seconds.
+func (k *Keeper) installAll(ctx context.Context, batch []judged) []error {
+	errs, changes, tried := make([]error, len(batch)), make([]change, len(batch)), make([]bool, len(batch))
+	var gone []*scheme.Kind
+	var made []*kinds.Definition
+	for i, one := range batch {
+		c := one.next
+		if was := k.refused[c.UID]; was.err != nil && was.generation == c.Generation && time.Now().Before(was.again) {
+			errs[i] = was.err
+			continue
+		}
+		tried[i] = true
+		changes[i], errs[i] = k.prepare(c)
+		gone, made = append(gone, changes[i].gone...), append(made, changes[i].made...)
 	}
-	err := k.install(c)
+	failed := false
+	if len(made) > 0 {
+		failed = k.cfg.Catalog.Replace(gone, made) != nil
+	}
+	for i, one := range batch {
+		if of := changes[i]; len(of.made) > 0 {
+			if failed { // Because of one of them.
+				errs[i] = k.cfg.Catalog.Replace(of.gone, of.made)
+			}
+			if errs[i] == nil {
+				k.installed[one.next.Name] = installationOf(one.next, of.made)
+			}
+		}
+		if tried[i] {
+			k.note(ctx, one.next, errs[i])
+		}
+	}
+	return errs
+}
+
+// note records that a definition could be installed, or why not.
+func (k *Keeper) note(ctx context.Context, c *crd, err error) {
 	if err == nil {
 		delete(k.refused, c.UID)
-		return nil
+		return
 	}
+	was := k.refused[c.UID]
 	k.cfg.Logger.WarnContext(ctx, "cannot serve a custom resource", "name", c.Name, "err", err)
 	if was.err == nil || was.generation != c.Generation {
 		was.delays = backoff.Doubling(retryPause/2, retryLargest/2, 2)
 	}
 	pause := was.delays.Step()
 	k.refused[c.UID] = refusal{generation: c.Generation, err: err, delays: was.delays, again: time.Now().Add(pause)}
-	return err
 }
 
 // unserved records why a definition is not served, if it never was. It reports whether the status changed.
@@ -71,37 +108,39 @@ func installable(c *crd) bool {
 		(established || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.NamesAccepted) && !custom.InvalidAuthority(c))
 }
 
-// install brings what the catalog has of a definition into step with it.
-func (k *Keeper) install(c *crd) error {
+// prepare returns what the catalog is to have of a definition, which is nothing if it has that already. It
+// removes what is there of a definition that is not installable.
+func (k *Keeper) prepare(c *crd) (change, error) {
 	was := k.installed[c.Name]
 	switch {
 	case !installable(c):
 		k.remove(c.Name)
-		return nil
+		return change{}, nil
 	case was != nil && was.of.UID == c.UID && sameForClients(was.of, c):
 		was.of = c
-		return nil
+		return change{}, nil
 	}
 	definitions, err := custom.Definitions(c, k.cfg.Converters)
 	if err != nil {
-		return err
+		return change{}, err
 	}
-	var gone []*scheme.Kind
+	of := change{made: definitions}
 	if was != nil {
-		gone = was.kinds
+		of.gone = was.kinds
 		if was.of.UID == c.UID && sameInEtcd(was.of, c) {
 			keepKinds(definitions, was.kinds)
 		}
 	}
-	if err := k.cfg.Catalog.Replace(gone, definitions); err != nil {
-		return err
-	}
+	return of, nil
+}
+
+// installationOf returns what the catalog has of a definition.
+func installationOf(c *crd, made []*kinds.Definition) *installation {
 	now := &installation{of: c}
-	for _, definition := range definitions {
+	for _, definition := range made {
 		now.kinds = append(now.kinds, definition.Kind)
 	}
-	k.installed[c.Name] = now
-	return nil
+	return now
 }
 
 // keepShared makes an installation refer to the definition in the watch cache, not to an equal copy of it.

@@ -168,10 +168,21 @@ func definitionsOf(objects []scheme.Object) []*crd {
 	return all
 }
 
+// together is how many definitions are installed at once. Whatever follows the catalog looks at all kinds
+// after each time, so one by one would take long; the first of many should not wait for all.
+const together = 32
+
+// judged is a definition with the status that it is to have.
+type judged struct {
+	seen, next *crd
+	changed    bool // The judgement changed the status.
+}
+
 // keep brings the catalog and the status of all definitions into step. It reports whether it could.
 func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
 	k.removeOthers(all) // A definition may have the names of one that is gone.
 	done, settled := true, map[types.UID]string{}
+	var batch []judged
 	for i, one := range all {
 		if k.settled[one.UID] == one.ResourceVersion {
 			settled[one.UID] = one.ResourceVersion
@@ -184,34 +195,51 @@ func (k *Keeper) keep(ctx context.Context, all []*crd) bool {
 		next := one.DeepCopy()
 		names, structure, approval := acceptNames(next, all), judgeStructure(next), judgeApproval(next)
 		all[i] = next // Whoever comes later sees the names that this one has now.
-		var established bool
-		if err := k.installOnce(ctx, next); err != nil {
-			done, established = false, unserved(next, err)
-		} else {
-			established = establish(next)
+		if batch = append(batch, judged{one, next, names || structure || approval}); len(batch) == together {
+			done = k.serve(ctx, batch, settled) && done
+			batch = nil
 		}
-		if !names && !structure && !approval && !established {
-			if was, ok := k.refused[one.UID]; ok {
-				was.settled = one.ResourceVersion
-				k.refused[one.UID] = was
+	}
+	done = k.serve(ctx, batch, settled) && done
+	k.settled = settled
+	there := make(map[types.UID]bool, len(all))
+	for _, one := range all {
+		there[one.UID] = true
+	}
+	maps.DeleteFunc(k.refused, func(uid types.UID, _ refusal) bool { return !there[uid] })
+	k.cfg.Converters.Keep(all)
+	return done
+}
+
+// serve installs judged definitions, and writes what changes of their status. It records in settled those of
+// which nothing is left to do, and reports whether all could be done.
+func (k *Keeper) serve(ctx context.Context, batch []judged, settled map[types.UID]string) bool {
+	done, failures := true, k.installAll(ctx, batch)
+	for i, one := range batch {
+		var established bool
+		if err := failures[i]; err != nil {
+			done, established = false, unserved(one.next, err)
+		} else {
+			established = establish(one.next)
+		}
+		seen := one.seen
+		if !one.changed && !established {
+			if was, ok := k.refused[seen.UID]; ok {
+				was.settled = seen.ResourceVersion
+				k.refused[seen.UID] = was
 			} else {
-				if hasItsNames(one) { // Otherwise it may get them when others have changed.
-					settled[one.UID] = one.ResourceVersion
+				if hasItsNames(seen) { // Otherwise it may get them when others have changed.
+					settled[seen.UID] = seen.ResourceVersion
 				}
-				k.keepShared(one)
+				k.keepShared(seen)
 			}
 			continue
 		}
-		if err := k.writeStatus(ctx, one, next); err != nil {
-			k.cfg.Logger.WarnContext(ctx, "cannot write the status of a CustomResourceDefinition", "name", one.Name, "err", err)
+		if err := k.writeStatus(ctx, seen, one.next); err != nil {
+			k.cfg.Logger.WarnContext(ctx, "cannot write the status of a CustomResourceDefinition", "name", seen.Name, "err", err)
 			done = false
 		}
 	}
-	k.settled = settled
-	maps.DeleteFunc(k.refused, func(uid types.UID, _ refusal) bool {
-		return !slices.ContainsFunc(all, func(c *crd) bool { return c.UID == uid })
-	})
-	k.cfg.Converters.Keep(all)
 	return done
 }
 

@@ -32,12 +32,15 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 		}
 		return data, nil
 	}
-	encoder := runtime.Encoder(t.protobuf)
-	if kind.Custom {
-		encoder = unstructured.UnstructuredJSONScheme
+	if u, ok := obj.(*unstructured.Unstructured); ok && kind.Custom {
+		data, err := appendJSON(nil, u.Object)
+		if err != nil {
+			return nil, fmt.Errorf("encoding %s %s/%s: %w", kind.Storage.Kind, obj.GetNamespace(), obj.GetName(), err)
+		}
+		return append(data, '\n'), nil // As Kubernetes' encoder ends it.
 	}
 	var buf bytes.Buffer
-	if err := encoder.Encode(obj, &buf); err != nil {
+	if err := t.protobuf.Encode(obj, &buf); err != nil {
 		return nil, fmt.Errorf("encoding %s %s/%s: %w", kind.Storage.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
 	return buf.Bytes(), nil

@@ -46,19 +46,18 @@ func (r *Resource) own(how record, subresource string, live, obj scheme.Object, 
 // mutate runs the plugins that may change an object. They should not change its owners; if the
 // result cannot be read, their change is dropped.
 func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
-	before := req.Object.GetManagedFields()
+	before := managedfields.RecordOf(req.Object)
 	if err := r.admission.Mutate(ctx, req); err != nil {
 		return err
 	}
 	if warning := ownerreferences.WithoutRepeatedByAdmission(req.Object); warning != "" {
 		admission.Warn(ctx, warning)
 	}
-	after := req.Object.GetManagedFields()
-	if len(after) == len(before) && (len(after) == 0 || &after[0] == &before[0]) {
+	if before.Unchanged(req.Object) {
 		return nil
 	}
-	if err := managedfields.Check(after); err != nil {
-		req.Object.SetManagedFields(before)
+	if err := managedfields.Check(req.Object.GetManagedFields()); err != nil {
+		before.Restore(req.Object)
 		admission.Warn(ctx, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
 			"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}

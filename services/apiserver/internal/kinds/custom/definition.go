@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -140,22 +139,9 @@ func (k *definer) prepareUpdate(u, old *unstructured.Unstructured) {
 			u.Object["status"] = status
 		}
 	}
-	if !sameButMetadata(u.Object, old.Object) {
+	if !kinds.EqualFields(u.Object, old.Object, "metadata") {
 		u.SetGeneration(old.GetGeneration() + 1)
 	}
-}
-
-func sameButMetadata(one, two map[string]any) bool {
-	without := func(all map[string]any) map[string]any {
-		rest := map[string]any{}
-		for name, value := range all {
-			if name != "metadata" {
-				rest[name] = value
-			}
-		}
-		return rest
-	}
-	return apiequality.Semantic.DeepEqual(without(one), without(two))
 }
 
 // prepareStatus restores all but the status, and the owners of its fields.

@@ -1,13 +1,16 @@
 package custom
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
@@ -79,6 +82,52 @@ func TestPlainMetadata(t *testing.T) {
 	whole["unknown"] = "x"
 	if plainMetadata(map[string]any{"metadata": whole}) {
 		t.Error("metadata with an unknown field is plain")
+	}
+}
+
+// TestPlainMetadataIsValidatedAlike: an update of plain metadata has the errors that it has when the metadata is
+// decoded.
+func TestPlainMetadataIsValidatedAlike(t *testing.T) {
+	of := func(change string) *unstructured.Unstructured {
+		metadata := metadataFrom(t, storedMetadata)
+		for name, value := range metadataFrom(t, change) {
+			if metadata[name] = value; value == nil {
+				delete(metadata, name)
+			}
+		}
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "a/v1", "kind": "A", "metadata": metadata}}
+	}
+	found := 0
+	for _, change := range []string{
+		`{}`, `{"name": "other"}`, `{"namespace": "other"}`, `{"uid": "other"}`, `{"resourceVersion": null}`, `{"generation": 1}`, `{"labels": {"a b": "c"}}`,
+		`{"labels": {"a": "b c"}}`, `{"annotations": {"a b": "c"}}`, `{"finalizers": ["example.com/f", "example.com/new"]}`, `{"finalizers": null}`,
+		`{"creationTimestamp": "2026-11-23T10:00:05Z"}`, `{"deletionTimestamp": "2026-11-23T10:00:05Z"}`, `{"deletionTimestamp": null}`,
+		`{"ownerReferences": [{"apiVersion": "v1", "kind": "", "name": "p", "uid": "u"}]}`,
+		`{"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true}, {"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "v", "controller": true}]}`,
+		`{"managedFields": [{"manager": "m", "operation": "Steal", "fieldsType": "FieldsV1"}]}`, `{"managedFields": [{"manager": "m", "operation": "Apply", "fieldsType": "V2"}]}`,
+	} {
+		for _, before := range []string{`{}`, `{"deletionTimestamp": null}`, `{"labels": {"x": "y"}}`} {
+			u, old := of(change), of(before)
+			meta, errs := metadataOf(u)
+			oldMeta, oldErrs := metadataOf(old)
+			if len(errs)+len(oldErrs) > 0 {
+				t.Fatal(errs, oldErrs)
+			}
+			if present := u.GetResourceVersion() != ""; present && !plainMetadata(u.Object) {
+				t.Errorf("%s is not plain", change)
+			}
+			want := apivalidation.ValidateObjectMetaUpdate(meta, oldMeta, field.NewPath("metadata")).ToAggregate()
+			got := validateMetadataUpdate(u, old).ToAggregate()
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s in place of %s:\ngot  %v\nwant %v", change, before, got, want)
+			}
+			if want != nil {
+				found++
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d of the updates have errors", found)
 	}
 }
 

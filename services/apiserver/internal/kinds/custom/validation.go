@@ -94,6 +94,9 @@ func validateMetadata(u *unstructured.Unstructured, namespaced bool) field.Error
 
 // validateMetadataUpdate validates changed metadata.
 func validateMetadataUpdate(u, old *unstructured.Unstructured) field.ErrorList {
+	if plainMetadata(u.Object) && plainMetadata(old.Object) {
+		return apivalidation.ValidateObjectMetaAccessorUpdate(u, old, field.NewPath("metadata"))
+	}
 	meta, errs := metadataOf(u)
 	if len(errs) > 0 {
 		return errs

@@ -32,9 +32,9 @@ type customType struct {
 	err error
 }
 
-// customTypesOf returns the types of the custom ones among kinds. It takes over what was known before of those
+// customTypesOf returns the types of the custom kinds of a table. It takes over what was known before of those
 // whose definition is the same.
-func customTypesOf(table *scheme.Table, served []*scheme.Kind, definition func(*scheme.Kind) *kinds.Definition, before *customTypes) *customTypes {
+func customTypesOf(table *scheme.Table, definition func(*scheme.Kind) *kinds.Definition, before *customTypes) *customTypes {
 	c := &customTypes{
 		table: table, definition: definition,
 		served: map[schema.GroupVersionKind]*kinds.Definition{}, known: map[*kinds.Definition]customType{},
@@ -44,9 +44,11 @@ func customTypesOf(table *scheme.Table, served []*scheme.Kind, definition func(*
 	}
 	before.mu.RLock()
 	defer before.mu.RUnlock()
-	for _, kind := range served {
-		of := definition(kind)
-		if known, ok := before.known[of]; ok && kind.Custom {
+	for of, known := range before.known {
+		if of == nil {
+			continue
+		}
+		if kind := table.Kind(of.GroupVersionKind); kind != nil && kind.Custom && definition(kind) == of {
 			c.known[of] = known
 		}
 	}

@@ -81,8 +81,8 @@ func New(cfg Config) *Owners {
 		table: cfg.Table, log: cfg.Logger, definition: cfg.Definition,
 		versions: &versions{table: cfg.Table, conversion: cfg.Conversion},
 		types:    sync.OnceValues(func() (*types, error) { return newTypes(cfg.Table) }),
-		parts: scheme.Derive(cfg.Table, func(served []*scheme.Kind) *parts {
-			custom = customTypesOf(cfg.Table, served, cfg.Definition, custom)
+		parts: scheme.Derive(cfg.Table, func([]*scheme.Kind) *parts {
+			custom = customTypesOf(cfg.Table, cfg.Definition, custom)
 			return &parts{custom: custom, byPart: map[part]*managedfields.FieldManager{}}
 		}),
 	}
@@ -120,7 +120,7 @@ func (o *Owners) TypedToObject(from *typed.TypedValue) (runtime.Object, error) {
 func (o *Owners) Update(kind *scheme.Kind, subresource string, live, obj scheme.Object, writer string) {
 	obj.GetObjectKind().SetGroupVersionKind(kind.GroupVersionKind)
 	if unchanged(obj, live) {
-		obj.SetManagedFields(live.GetManagedFields())
+		RecordOf(live).copied().Restore(obj)
 		return
 	}
 	if err := o.update(kind.GroupVersionKind, subresource, live, obj, writer); err != nil {
@@ -143,6 +143,12 @@ func (o *Owners) update(gvk schema.GroupVersionKind, subresource string, live, o
 // unchanged reports whether obj equals live, apart from its version and managedFields, and asks for
 // no other record.
 func unchanged(obj, live scheme.Object) bool {
+	if metadata, before, ok := metadataOfBoth(obj, live); ok && live.GetUID() != "" {
+		record, former := metadata[ownersField], before[ownersField]
+		if readable(former) && (record == nil || kinds.EqualValues(record, former)) {
+			return sameLoose(obj, live, ownersField, versionField)
+		}
+	}
 	owners, version := obj.GetManagedFields(), obj.GetResourceVersion()
 	if live.GetUID() == "" {
 		return false

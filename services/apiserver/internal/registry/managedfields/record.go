@@ -37,6 +37,14 @@ func Writer(given, userAgent string) string {
 // KeepTimes restores the times of live's owners if obj otherwise equals live: an update that
 // changes only the times of its owners changes nothing.
 func KeepTimes(obj, live scheme.Object) {
+	if metadata, before, ok := metadataOfBoth(obj, live); ok {
+		if alike, moved := alikeLoose(metadata[ownersField], before[ownersField]); alike {
+			if moved && sameLoose(obj, live, ownersField) {
+				RecordOf(live).copied().Restore(obj)
+			}
+			return
+		}
+	}
 	entries, before := obj.GetManagedFields(), live.GetManagedFields()
 	if alike, moved := compare(entries, before); !alike || !moved {
 		return

@@ -154,7 +154,7 @@ func (d documents) builtinV2() (*spec.Swagger, error) {
 // builtinV3 builds OpenAPI v3 of a group and version, which all subjects have. They are built in.
 func (d documents) builtinV3(gv schema.GroupVersion) (*spec3.OpenAPI, error) {
 	paths := append(containers(d.subjects, d.types), resourceLists(d.builtin(), &gv)...)
-	return d.v3(paths, generated.GetOpenAPIDefinitions)
+	return d.v3(paths, d.inV3.generated.definitions)
 }
 
 // documentOf returns OpenAPI v3 of a group and version, which all subjects have. all has the fragments of the

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +86,42 @@ func cloned(of models) models {
 		copies[name] = one
 	}
 	return copies
+}
+
+// shared are the generated definitions, which many documents that are built at once have in common: to
+// generate them takes as long as the rest of a document. Nobody keeps them longer.
+type shared struct {
+	mu    sync.Mutex
+	users int
+	found models // nil until they are needed
+}
+
+// during keeps the definitions while work runs.
+func (s *shared) during(work func() error) error {
+	s.use(1)
+	defer s.use(-1)
+	return work()
+}
+
+func (s *shared) use(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users += more; s.users == 0 {
+		s.found = nil
+	}
+}
+
+// definitions returns the definitions for one document.
+func (s *shared) definitions(ref common.ReferenceCallback) models {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 {
+		return generated.GetOpenAPIDefinitions(ref)
+	}
+	if s.found == nil {
+		s.found = generated.GetOpenAPIDefinitions(ref)
+	}
+	return cloned(s.found)
 }
 
 // object returns the schema of a custom kind.

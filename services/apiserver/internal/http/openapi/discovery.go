@@ -18,7 +18,6 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
 )
 
 // bearer is how clients authenticate, as Kubernetes documents it.
@@ -126,7 +125,7 @@ func (d documents) discoveryDocuments(kinds []*scheme.Kind) map[string]func() (*
 		}
 		return builder3.BuildOpenAPISpecFromRoutes(all, &common.OpenAPIV3Config{
 			Info:           &spec.Info{InfoProps: spec.InfoProps{Title: title, Version: d.version}},
-			GetDefinitions: generated.GetOpenAPIDefinitions, GetDefinitionName: d.names.definition,
+			GetDefinitions: d.inV3.generated.definitions, GetDefinitionName: d.names.definition,
 			GetOperationIDAndTagsFromRoute: operation, SecuritySchemes: securitySchemes(),
 			CommonResponses: map[int]*spec3.Response{
 				http.StatusUnauthorized: {ResponseProps: spec3.ResponseProps{Description: "Unauthorized"}},

@@ -18,6 +18,9 @@ type dialect struct {
 	// models returns the definitions to which those of custom kinds refer.
 	models func() models
 
+	// generated are the definitions of types.
+	generated shared
+
 	mu sync.Mutex
 	// members are definitions and parameters that fragments share, encoded with their names.
 	members [sections]map[string][]byte

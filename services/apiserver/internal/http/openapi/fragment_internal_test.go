@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/openapi/generated"
@@ -125,5 +126,26 @@ func TestDocumentDoesNotDependOnTheOrder(t *testing.T) {
 	}
 	if etags[0] != etags[1] {
 		t.Errorf("ETags differ with the order of kinds: %v", etags)
+	}
+}
+
+// TestSharedDefinitions: documents that are built at once do not see what the library adds for others, and
+// nothing is kept afterwards.
+func TestSharedDefinitions(t *testing.T) {
+	var s shared
+	ref := func(name string) spec.Ref { return kinds.ModelRef(name, false) }
+	err := s.during(func() error {
+		one := s.definitions(ref)[kinds.ObjectMetaModel]
+		one.Schema.AddExtension("x-of-one", true)
+		if two := s.definitions(ref)[kinds.ObjectMetaModel]; two.Schema.Extensions["x-of-one"] != nil || len(two.Schema.Properties) == 0 {
+			t.Errorf("the second document gets %+v", two.Schema)
+		}
+		if s.found == nil {
+			t.Error("the definitions are generated for each document")
+		}
+		return nil
+	})
+	if err != nil || s.found != nil || s.users != 0 {
+		t.Errorf("afterwards %d definitions are kept for %d users (%v)", len(s.found), s.users, err)
 	}
 }

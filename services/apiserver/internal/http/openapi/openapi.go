@@ -110,7 +110,7 @@ func (d documents) describe(before *server) *server {
 			s.v3[at] = &document{build: func() ([]byte, error) { return encode(build()) }, convert: handler3.ToV3ProtoBinary}
 		}
 	}
-	s.index = &document{build: s.buildIndex}
+	s.index = &document{build: func() ([]byte, error) { return s.buildIndex(&d.inV3.generated) }}
 	return s
 }
 
@@ -126,14 +126,29 @@ func encode[T any](built T, err error) ([]byte, error) {
 	return data, nil
 }
 
-// buildIndex returns the index of OpenAPI v3: the documents' URLs with their hashes.
-func (s *server) buildIndex() ([]byte, error) {
-	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
-	for at, document := range s.v3 {
-		etag, _, err := document.version()
-		if err != nil {
-			return nil, err
+// etags returns the hashes of all documents of OpenAPI v3. It builds them, unless they are built.
+func (s *server) etags(definitions *shared) (map[string]string, error) {
+	found := make(map[string]string, len(s.v3))
+	return found, definitions.during(func() error {
+		for at, document := range s.v3 {
+			etag, _, err := document.version()
+			if err != nil {
+				return err
+			}
+			found[at] = etag
 		}
+		return nil
+	})
+}
+
+// buildIndex returns the index of OpenAPI v3: the documents' URLs with their hashes.
+func (s *server) buildIndex(generated *shared) ([]byte, error) {
+	index := handler3.OpenAPIV3Discovery{Paths: map[string]handler3.OpenAPIV3DiscoveryGroupVersion{}}
+	etags, err := s.etags(generated)
+	if err != nil {
+		return nil, err
+	}
+	for at, etag := range etags {
 		name := strings.TrimPrefix(at, v3Path+"/")
 		index.Paths[name] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: hashed(name, etag)}
 	}

@@ -33,6 +33,8 @@ func (h web) Table() *scheme.Table { return table }
 
 func (h web) Stream(context.Context, api.Call) (io.ReadCloser, error) { return nil, errHTTP }
 
+func (h web) Document(context.Context, string) ([]byte, error) { return nil, errHTTP }
+
 // called returns the apiserver that takes a call, and the view that the call is about.
 func (h web) called(call api.Call) (*apiserver, fabric.View, *metav1.ListOptions, error) {
 	w := h.world

@@ -77,3 +77,22 @@ func SetCondition(pod *corev1.Pod, condition corev1.PodCondition) {
 	}
 	*current = condition
 }
+
+// Restarts returns the most restarts of a pod's ordinary containers, and of its init containers that run
+// beside them.
+func Restarts(pod *corev1.Pod) (regular, sidecar int32) {
+	for i := range pod.Status.ContainerStatuses {
+		regular = max(regular, pod.Status.ContainerStatuses[i].RestartCount)
+	}
+	sidecars := map[string]bool{}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	}
+	for i := range pod.Status.InitContainerStatuses {
+		if s := &pod.Status.InitContainerStatuses[i]; sidecars[s.Name] {
+			sidecar = max(sidecar, s.RestartCount)
+		}
+	}
+	return regular, sidecar
+}

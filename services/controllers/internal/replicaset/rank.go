@@ -114,26 +114,9 @@ func magnitude(age time.Duration) int {
 // compareRestarts sorts the pod with more restarts first: by ordinary containers, then by init
 // containers that run beside them.
 func compareRestarts(a, b *corev1.Pod) int {
-	regularA, sidecarA := maxRestarts(a)
-	regularB, sidecarB := maxRestarts(b)
+	regularA, sidecarA := podstate.Restarts(a)
+	regularB, sidecarB := podstate.Restarts(b)
 	return cmp.Or(cmp.Compare(regularB, regularA), cmp.Compare(sidecarB, sidecarA))
-}
-
-func maxRestarts(pod *corev1.Pod) (regular, sidecar int32) {
-	for i := range pod.Status.ContainerStatuses {
-		regular = max(regular, pod.Status.ContainerStatuses[i].RestartCount)
-	}
-	sidecars := map[string]bool{}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	}
-	for i := range pod.Status.InitContainerStatuses {
-		if s := &pod.Status.InitContainerStatuses[i]; sidecars[s.Name] {
-			sidecar = max(sidecar, s.RestartCount)
-		}
-	}
-	return regular, sidecar
 }
 
 // compareBool sorts false before true.

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
@@ -28,20 +28,21 @@ const (
 
 // reconciler reconciles ReplicaSets.
 type reconciler struct {
-	sets   *controller.Objects[*appsv1.ReplicaSet]
-	pods   *controller.Owned[*corev1.Pod, *appsv1.ReplicaSet]
-	events *events.Recorder
+	sets    *controller.Objects[*appsv1.ReplicaSet]
+	pods    *controller.Owned[*corev1.Pod, *appsv1.ReplicaSet]
+	control podcontrol.Control
 }
 
 // New declares the ReplicaSet controller.
 func New(d controller.Deps) *controller.Spec {
-	r := &reconciler{sets: controller.For[*appsv1.ReplicaSet](d), events: d.Events(name)}
+	r := &reconciler{sets: controller.For[*appsv1.ReplicaSet](d)}
 	r.pods = controller.OwnedBy[*corev1.Pod](d, r.sets)
 	r.pods.Selects = func(rs *appsv1.ReplicaSet) (labels.Selector, error) {
 		return metav1.LabelSelectorAsSelector(rs.Spec.Selector)
 	}
+	r.control = podcontrol.Control{Pods: r.pods.Client, Kind: r.sets.Client.Kind().GroupVersionKind, Events: d.Events(name)}
 	return &controller.Spec{
-		Name: name, Resource: "replicasets", Workers: workers, Events: r.events,
+		Name: name, Resource: "replicasets", Workers: workers, Events: r.control.Events,
 		For: r.sets, Watches: []controller.Watch{r.pods}, Reconcile: r.reconcile,
 	}
 }

@@ -322,29 +322,6 @@ func TestSecondTermTakesUp(t *testing.T) {
 	})
 }
 
-func TestSlowStart(t *testing.T) {
-	for _, test := range []struct{ count, failAfter, calls, succeeded int }{
-		{0, 100, 0, 0}, {1, 100, 1, 1}, {10, 100, 10, 10},
-		{10, 0, 1, 0}, {10, 1, 3, 1}, {100, 3, 7, 3}, {3, 2, 3, 2},
-	} {
-		t.Run(fmt.Sprintf("%d fails after %d", test.count, test.failAfter), func(t *testing.T) {
-			var calls, left, succeeded atomic.Int32
-			left.Store(int32(test.failAfter))
-			err := slowStart(test.count, func() error {
-				calls.Add(1)
-				if left.Add(-1) < 0 {
-					return errors.New("no more")
-				}
-				succeeded.Add(1)
-				return nil
-			})
-			if int(calls.Load()) != test.calls || int(succeeded.Load()) != test.succeeded || (err != nil) != (test.succeeded < test.count) {
-				t.Errorf("got %d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded.Load(), err, test.calls, test.succeeded)
-			}
-		})
-	}
-}
-
 func TestDeletionOrder(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {

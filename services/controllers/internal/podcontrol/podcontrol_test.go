@@ -1,0 +1,56 @@
+package podcontrol_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSlowStart(t *testing.T) {
+	for _, test := range []struct{ count, failAfter, calls, succeeded int }{
+		{0, 100, 0, 0}, {1, 100, 1, 1}, {10, 100, 10, 10},
+		{10, 0, 1, 0}, {10, 1, 3, 1}, {100, 3, 7, 3}, {3, 2, 3, 2},
+	} {
+		t.Run(fmt.Sprintf("%d fails after %d", test.count, test.failAfter), func(t *testing.T) {
+			var calls, left, succeeded atomic.Int32
+			var seen sync.Map
+			left.Store(int32(test.failAfter))
+			got, err := podcontrol.SlowStart(test.count, func(i int) error {
+				seen.Store(i, true)
+				calls.Add(1)
+				if left.Add(-1) < 0 {
+					return errors.New("no more")
+				}
+				succeeded.Add(1)
+				return nil
+			})
+			for i := range test.calls {
+				if _, ok := seen.Load(i); !ok {
+					t.Errorf("nothing was called with %d", i)
+				}
+			}
+			if got != test.succeeded {
+				t.Errorf("got %d successes", got)
+			}
+			if int(calls.Load()) != test.calls || int(succeeded.Load()) != test.succeeded || (err != nil) != (test.succeeded < test.count) {
+				t.Errorf("got %d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded.Load(), err, test.calls, test.succeeded)
+			}
+		})
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	for owner, want := range map[string]string{"web": "web-", "web.example": "web.example-", "Web": "Web"} {
+		if got := podcontrol.Prefix(owner); got != want {
+			t.Errorf("%s: got %s, want %s", owner, got, want)
+		}
+	}
+}

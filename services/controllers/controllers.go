@@ -10,7 +10,6 @@ import (
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/service"
-	"github.com/garboard/garboard/services/controllers/internal/control"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
@@ -62,16 +61,12 @@ func (s *Service) Watchers() []watcher.Status { return s.shell.Watchers() }
 // build creates the controllers and the informers that they need.
 func (s *Service) build(context.Context) error {
 	s.informers = s.shell.NewInformers()
-	cfg := control.Config{
-		Client: reconcile.Recording(s.shell.Client()), Informers: s.informers,
+	deps := controller.Deps{
+		Client: reconcile.Recording(s.shell.Client()), Informers: s.informers, Roots: &controller.Roots{},
 		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,
 	}
-	deps := controller.Deps{
-		Client: cfg.Client, Informers: s.informers, Roots: &controller.Roots{},
-		Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace,
-	}
-	s.definitions = customresources.New(cfg)
-	for _, entry := range s.table(cfg, deps, s.shell.Source()) {
+	s.definitions = customresources.New(deps)
+	for _, entry := range s.table(deps, s.shell.Source()) {
 		if !enabled(entry.name, s.cfg.Controllers) {
 			s.cfg.Service.Logger.Info("a controller does not run here", "controller", entry.name, "controllers", s.cfg.Controllers)
 			continue
@@ -93,7 +88,7 @@ func (s *Service) follow(ctx context.Context) error {
 	if s.collector != nil {
 		runs = append(runs, s.collector.Follow)
 	}
-	return control.RunAll(ctx, runs...)
+	return controller.RunAll(ctx, runs...)
 }
 
 // lead runs the controllers while this replica holds the Lease.
@@ -103,6 +98,6 @@ func (s *Service) lead(ctx context.Context) error {
 		for i, c := range s.controllers {
 			runs[i] = c.Run
 		}
-		return control.RunAll(ctx, runs...)
+		return controller.RunAll(ctx, runs...)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
-	"github.com/garboard/garboard/services/controllers/internal/control"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
 	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
@@ -21,6 +20,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
+	"github.com/garboard/garboard/services/controllers/internal/persistentvolumebinder"
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
 	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
@@ -45,58 +45,65 @@ type entry struct {
 }
 
 // table lists all controllers. It constructs none of them.
-func (s *Service) table(cfg control.Config, d controller.Deps, source informer.Source) []entry {
+func (s *Service) table(d controller.Deps, source informer.Source) []entry {
+	checked := func(spec *controller.Spec, err error) (runner, error) {
+		if spec == nil || err != nil {
+			return nil, err
+		}
+		return controller.NewRunner(d, spec)
+	}
 	declared := func(declare func(controller.Deps) *controller.Spec) func() (runner, error) {
-		return func() (runner, error) { return controller.NewRunner(d, declare(d)) }
+		return func() (runner, error) { return checked(declare(d), nil) }
 	}
 	return []entry{
-		{"garbage-collector-controller", func() (c runner, err error) {
-			s.collector, err = garbage.New(cfg, s.definitions, source)
-			return s.collector, err
+		{"garbage-collector-controller", func() (runner, error) {
+			s.collector = garbage.New(d, s.definitions, source)
+			return s.collector, nil
 		}},
-		{"certificatesigningrequest-signing-controller", func() (runner, error) { return s.signer(cfg) }},
+		{"certificatesigningrequest-signing-controller", func() (runner, error) { return checked(s.signer(d)) }},
 		{"deployment-controller", declared(deployment.New)},
 		{"replicaset-controller", declared(replicaset.New)},
-		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
-		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
-		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},
-		{"node-lifecycle-controller", func() (runner, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) }},
-		{"resourcequota-controller", func() (runner, error) { return resourcequota.New(cfg, source) }},
-		{"disruption-controller", func() (runner, error) { return disruption.New(cfg) }},
-		{"clusterrole-aggregation-controller", func() (runner, error) { return clusterroleaggregation.New(cfg) }},
-		{"token-cleaner-controller", func() (runner, error) { return tokencleaner.New(cfg) }},
-		{"bootstrap-signer-controller", func() (runner, error) { return bootstrapsigner.New(cfg) }},
-		{"certificatesigningrequest-approving-controller", func() (runner, error) { return csrapprover.New(cfg) }},
-		{"certificatesigningrequest-cleaner-controller", func() (runner, error) { return csrcleaner.New(cfg) }},
-		{"service-cidr-controller", func() (runner, error) { return servicecidrs.New(cfg) }},
+		{"namespace-controller", func() (runner, error) { return checked(namespace.New(d, s.definitions), nil) }},
+		{"serviceaccount-controller", declared(serviceaccount.New)},
+		{"root-ca-certificate-publisher-controller", func() (runner, error) { return checked(rootca.New(d, s.cfg.RootCA)) }},
+		{"node-lifecycle-controller", func() (runner, error) { return checked(nodelifecycle.New(d, s.cfg.NodeGrace), nil) }},
+		{"resourcequota-controller", func() (runner, error) { return checked(resourcequota.New(d, source), nil) }},
+		{"disruption-controller", declared(disruption.New)},
+		{"clusterrole-aggregation-controller", declared(clusterroleaggregation.New)},
+		{"token-cleaner-controller", declared(tokencleaner.New)},
+		{"bootstrap-signer-controller", declared(bootstrapsigner.New)},
+		{"certificatesigningrequest-approving-controller", declared(csrapprover.New)},
+		{"certificatesigningrequest-cleaner-controller", declared(csrcleaner.New)},
+		{"service-cidr-controller", declared(servicecidrs.New)},
+		{"persistentvolume-binder-controller", declared(persistentvolumebinder.New)},
 		{"persistentvolumeclaim-protection-controller", declared(storageprotection.NewClaims)},
 		{"persistentvolume-protection-controller", declared(storageprotection.NewVolumes)},
 		{"volumeattributesclass-protection-controller", declared(storageprotection.NewClasses)},
 		{"ephemeral-volume-controller", declared(ephemeralvolume.New)},
-		{"validatingadmissionpolicy-status-controller", func() (runner, error) { return validatingpolicystatus.New(cfg, s.definitions) }},
-		{"storage-version-migrator-controller", func() (runner, error) { return storageversionmigrator.New(cfg) }},
+		{"validatingadmissionpolicy-status-controller", func() (runner, error) { return checked(validatingpolicystatus.New(d, s.definitions), nil) }},
+		{"storage-version-migrator-controller", declared(storageversionmigrator.New)},
 	}
 }
 
 // signer returns the controller that signs certificates; nil without an authority.
-func (s *Service) signer(cfg control.Config) (runner, error) {
+func (s *Service) signer(d controller.Deps) (*controller.Spec, error) {
 	if s.cfg.SigningCertFile == "" {
-		s.cfg.Service.Logger.Warn("certificate requests will not be signed because no authority is set: " +
+		d.Logger.Warn("certificate requests will not be signed because no authority is set: " +
 			"nodes cannot join with a bootstrap token (set --cluster-signing-cert-file and --cluster-signing-key-file)")
 		return nil, nil
 	}
-	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, s.cfg.Service.Logger)
+	authority, err := csrsigner.NewAuthority(s.cfg.SigningCertFile, s.cfg.SigningKeyFile, d.Logger)
 	if err != nil {
 		return nil, err
 	}
-	return csrsigner.New(cfg, authority, s.cfg.SigningDuration)
+	return csrsigner.New(d, authority, s.cfg.SigningDuration), nil
 }
 
 // Names returns the Kubernetes names of all controllers, sorted. The certificate signer is included,
 // though it runs only if an authority is configured.
 func Names() []string {
 	names := map[string]bool{}
-	for _, entry := range new(Service).table(control.Config{}, controller.Deps{}, nil) {
+	for _, entry := range new(Service).table(controller.Deps{}, nil) {
 		names[entry.name] = true
 	}
 	return slices.Sorted(maps.Keys(names))

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/informer/listwatch"
-	"github.com/garboard/garboard/services/controllers/internal/control"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
@@ -53,7 +52,7 @@ func TestTheTableNamesWhatItBuilds(t *testing.T) {
 	d := p.Deps()
 	s := &Service{cfg: Config{Service: config().Service, RootCA: []byte("PEM"), NodeGrace: time.Minute}}
 	var names []string
-	for _, entry := range s.table(control.Config{Client: d.Client, Informers: d.Informers, Logger: d.Logger}, d, nil) {
+	for _, entry := range s.table(d, nil) {
 		names = append(names, entry.name)
 		built, err := entry.build()
 		if err != nil {

@@ -21,16 +21,16 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/bootstraptoken"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name is Kubernetes' name for the work queue and its metrics.
-	name = "bootstrap_signer_queue"
+	name = "bootstrap-signer-controller"
+	// queue is Kubernetes' name for the work queue and its metrics.
+	queue = "bootstrap_signer_queue"
 	// configMap holds the signed content under contentKey, and each signature under signaturePrefix
 	// plus the token's ID.
 	configMap       = bootstrapapi.ConfigMapClusterInfo
@@ -38,50 +38,35 @@ const (
 	signaturePrefix = bootstrapapi.JWSSignatureKeyPrefix
 )
 
-// Controller is the bootstrap signer.
-type Controller struct {
-	cfg        control.Config
+// reconciler reconciles the one ConfigMap.
+type reconciler struct {
 	secrets    informer.SharedInformer[*corev1.Secret]
-	configMaps informer.SharedInformer[*corev1.ConfigMap]
+	configMaps *controller.Objects[*corev1.ConfigMap]
 }
 
-// New returns the controller and requests its informers.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{
-		cfg: cfg, secrets: bootstraptoken.Informer(cfg.Informers), configMaps: informer.For[*corev1.ConfigMap](cfg.Informers),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: 1, Resource: "configmaps",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(c.reconcile(ctx, key))
-		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.configMaps, informer.FilteringResourceEventHandler[*corev1.ConfigMap]{
-		FilterFunc: func(m *corev1.ConfigMap) bool { return m.Namespace == metav1.NamespacePublic && m.Name == configMap },
-		Handler:    reconcile.EnqueueObject[*corev1.ConfigMap](queue.Enqueue),
-	})
-	if err == nil {
-		enqueue := func(string) { queue.Enqueue(informer.KeyOf(metav1.NamespacePublic, configMap)) }
-		err = control.Handle(&handlers, c.secrets, informer.FilteringResourceEventHandler[*corev1.Secret]{
-			FilterFunc: bootstraptoken.Is,
-			Handler:    reconcile.EnqueueObject[*corev1.Secret](enqueue),
-		})
+// New declares the bootstrap signer.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{
+		secrets:    informer.ForView[*corev1.Secret](d.Informers, bootstraptoken.View()),
+		configMaps: controller.For[*corev1.ConfigMap](d),
 	}
-	if err == nil {
-		err = queue.Run(ctx)
+	r.configMaps.Handle = configMapChanged
+	tokens := bootstraptoken.Each(func(q controller.Queue, _ metav1.Object) { q.AddName(metav1.NamespacePublic, configMap) })
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "configmaps", Unhurried: true,
+		For: r.configMaps, Watches: []controller.Watch{controller.On(r.secrets, tokens)}, Reconcile: r.reconcile,
 	}
-	return handlers.Remove(err)
 }
 
-func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	current, found := c.configMaps.Indexer().GetByKey(key)
+// configMapChanged asks for a reconcile of the one ConfigMap that is signed.
+func configMapChanged(q controller.Queue, _, now *corev1.ConfigMap) {
+	if now != nil && now.Namespace == metav1.NamespacePublic && now.Name == configMap {
+		q.Add(now)
+	}
+}
+
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	current, found := r.configMaps.Get(key)
 	if !found {
 		return reconcile.Result{}, nil
 	}
@@ -93,7 +78,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	maps.DeleteFunc(next.Data, func(key, _ string) bool { return strings.HasPrefix(key, signaturePrefix) })
 	var expires time.Duration
 	now := time.Now()
-	for _, secret := range c.secrets.Indexer().List() {
+	for _, secret := range r.secrets.Indexer().List() {
 		if !bootstraptoken.Is(secret) {
 			continue
 		}
@@ -115,7 +100,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if equality.Semantic.DeepEqual(current.Data, next.Data) {
 		return after, nil
 	}
-	_, err := client.Of[*corev1.ConfigMap](c.cfg.Client).Update(ctx, next, metav1.UpdateOptions{})
+	_, err := r.configMaps.Client.Update(ctx, next, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("signing ConfigMap %s: %w", key, err)
 	}

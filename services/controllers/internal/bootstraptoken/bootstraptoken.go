@@ -11,12 +11,22 @@ import (
 	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
-// Informer returns the informer of Secrets in kube-system, the one namespace where bootstrap tokens
-// are valid.
-func Informer(informers *informer.Factory) informer.SharedInformer[*corev1.Secret] {
-	return informer.ForView[*corev1.Secret](informers, informer.View{Namespace: metav1.NamespaceSystem})
+// View returns the view of kube-system, the one namespace where bootstrap tokens are valid.
+func View() informer.View { return informer.View{Namespace: metav1.NamespaceSystem} }
+
+// Each returns a handler that calls f for every change of a bootstrap token.
+func Each(f func(q controller.Queue, token metav1.Object)) func(q controller.Queue, old, now *corev1.Secret) {
+	return func(q controller.Queue, old, now *corev1.Secret) {
+		switch {
+		case now != nil && Is(now):
+			f(q, now)
+		case old != nil && Is(old):
+			f(q, old)
+		}
+	}
 }
 
 // Is reports whether secret is a bootstrap token.

@@ -15,70 +15,52 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name is Kubernetes' name for the work queue and its metrics.
-	name           = "ClusterRoleAggregator"
-	fieldManager   = "clusterrole-aggregation-controller"
-	defaultWorkers = 5
+	// name is also the manager of the fields that the controller writes.
+	name = "clusterrole-aggregation-controller"
+	// queue is Kubernetes' name for the work queue and its metrics.
+	queue   = "ClusterRoleAggregator"
+	workers = 5
 )
 
-// Controller is the aggregation controller.
-type Controller struct {
-	cfg    control.Config
-	roles  informer.SharedInformer[*rbacv1.ClusterRole]
-	client client.Resource[*rbacv1.ClusterRole]
+// reconciler reconciles ClusterRoles.
+type reconciler struct {
+	roles *controller.Objects[*rbacv1.ClusterRole]
 }
 
-// New returns the controller and requests its informer.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{
-		cfg: cfg, roles: informer.For[*rbacv1.ClusterRole](cfg.Informers), client: client.Of[*rbacv1.ClusterRole](cfg.Client),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "clusterroles",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(reconcile.Result{}, c.reconcile(ctx, key))
+// New declares the aggregation controller.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{roles: controller.For[*rbacv1.ClusterRole](d)}
+	r.roles.Handle = r.changed
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "clusterroles", Workers: workers, Unhurried: true, For: r.roles,
+		Reconcile: func(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+			return reconcile.Result{}, r.reconcile(ctx, key)
 		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	// Only the selectors tell which roles a change concerns, and aggregated roles may be aggregated
-	// again. There are few, so every one is enqueued.
-	enqueueAll := func() {
-		for _, role := range c.roles.Indexer().List() {
-			if role.AggregationRule != nil {
-				queue.Enqueue(role.Name)
-			}
+	}
+}
+
+// changed asks for a reconcile of every aggregated role. Only the selectors tell which of them a change
+// concerns, and aggregated roles may be aggregated again; there are few.
+func (r *reconciler) changed(q controller.Queue, _, _ *rbacv1.ClusterRole) {
+	for _, role := range r.roles.In("") {
+		if role.AggregationRule != nil {
+			q.Add(role)
 		}
 	}
-	err := control.Handle(&handlers, c.roles, informer.ResourceEventHandlerFuncs[*rbacv1.ClusterRole]{
-		AddFunc:    func(*rbacv1.ClusterRole, bool) { enqueueAll() },
-		UpdateFunc: func(_, _ *rbacv1.ClusterRole) { enqueueAll() },
-		DeleteFunc: func(informer.DeletedObject[*rbacv1.ClusterRole]) { enqueueAll() },
-	})
-	if err == nil {
-		err = queue.Run(ctx)
-	}
-	return handlers.Remove(err)
 }
 
-func (c *Controller) reconcile(ctx context.Context, key string) error {
-	role, found := c.roles.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) error {
+	role, found := r.roles.Get(key)
 	if !found || role.AggregationRule == nil || role.DeletionTimestamp != nil {
 		return nil
 	}
-	rules, err := aggregate(role, c.roles.Lister())
+	rules, err := aggregate(role, r.roles.Lister())
 	if err != nil {
 		return reconcile.TerminalError(fmt.Errorf("reading the aggregation rule of ClusterRole %s: %w", key, err))
 	}
@@ -89,7 +71,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	next.Rules = rules
 	// Kubernetes uses server-side apply here. An update carries the resourceVersion, which keeps
 	// rules gathered from an older state from overwriting newer ones.
-	if _, err := c.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := r.roles.Client.Update(ctx, next, metav1.UpdateOptions{FieldManager: name}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the rules of ClusterRole %s: %w", key, err)
 	}
 	return nil

@@ -45,11 +45,7 @@ func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
 	p.Allow("escalate get list watch update patch rbac.authorization.k8s.io/clusterroles")
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	p.Start()
 	return p
 }

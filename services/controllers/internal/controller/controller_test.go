@@ -140,7 +140,7 @@ func TestRoots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s seen
 		p := controltest.New(t)
-		p.Declare(s.declare)
+		runner := p.Runner(s.declare)
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "app", UID: "uid-app",
 			OwnerReferences: []metav1.OwnerReference{*reference("Site", "custom")},
@@ -149,6 +149,16 @@ func TestRoots(t *testing.T) {
 		p.Load(replicaSet("web", reference("Deployment", "app")))
 		p.Load(replicaSet("alone", nil))
 		p.Start()
+		synctest.Wait() // A term begins when all informers hold whole views.
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- runner.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
 		roots := map[string]types.UID{}
 		for _, key := range s.take() {
 			roots[key.Name] = key.Root

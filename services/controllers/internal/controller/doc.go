@@ -17,4 +17,6 @@
 // The keys of a queue are objects of one kind, that of For. A key also has the root of its object: the
 // UID of the topmost owner that is known. A Deployment, its ReplicaSets and their pods have one root, so
 // that all of them can be given to one replica.
+//
+// The garbage collector has no Spec: its keys are UIDs of objects of all kinds, which it follows itself.
 package controller

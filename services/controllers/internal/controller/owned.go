@@ -85,7 +85,7 @@ func (o *Owned[T, O]) Owner(obj T) (owner O, found bool) {
 }
 
 func (o *Owned[T, O]) begin(h *handlers, q Queue) error {
-	if err := addIndex(o.SharedInformer, byController, controllerref.Index[T]()); err != nil {
+	if err := shareIndex(o.SharedInformer, byController, controllerref.Index[T]()); err != nil {
 		return err
 	}
 	return handle(h, o.SharedInformer, q, func(q Queue, old, now T, _ informer.DeletedObject[T]) {
@@ -143,4 +143,19 @@ func (o *Owned[T, O]) adopters(q Queue, obj T) {
 			q.Add(owner)
 		}
 	}
+}
+
+// shareIndex adds an index to an informer that lacks it.
+func shareIndex[T scheme.Object](of informer.SharedInformer[T], name string, values informer.IndexFunc[T]) error {
+	if _, ok := of.Indexer().GetIndexers()[name]; ok {
+		return nil
+	}
+	err := of.AddIndexers(informer.Indexers[T]{name: values})
+	if err != nil {
+		if _, ok := of.Indexer().GetIndexers()[name]; ok {
+			return nil // Another controller was faster.
+		}
+		return fmt.Errorf("adding the index %s: %w", name, err)
+	}
+	return nil
 }

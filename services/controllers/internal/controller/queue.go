@@ -53,6 +53,10 @@ func (q Queue) AddName(namespace, name string) {
 	q.enqueue(Key{Namespace: namespace, Name: name, Root: root}, workqueue.AddOpts{Priority: q.priority})
 }
 
+// AddKey asks for a reconcile by a key that is not made from an object: those of a controller must all be
+// made in one way.
+func (q Queue) AddKey(key Key) { q.enqueue(key, workqueue.AddOpts{Priority: q.priority}) }
+
 // gone asks for a reconcile of an object that no longer exists.
 func (q Queue) gone(namespace, name string) {
 	key := informer.KeyOf(namespace, name)
@@ -63,9 +67,22 @@ func (q Queue) gone(namespace, name string) {
 	q.enqueue(Key{Namespace: namespace, Name: name, Root: root}, workqueue.AddOpts{Priority: q.priority})
 }
 
-// low returns the queue for events without a change.
-func (q Queue) low() Queue {
+// forget drops what is known of an object that no longer exists.
+func (q Queue) forget(obj metav1.Object) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.keys, informer.KeyOf(obj.GetNamespace(), obj.GetName()))
+}
+
+// Low returns the queue for keys that give way to others. Handlers get it for events without a change.
+func (q Queue) Low() Queue {
 	q.priority = workqueue.LowPriority
+	return q
+}
+
+// Normal returns the queue for keys that do not give way.
+func (q Queue) Normal() Queue {
+	q.priority = 0
 	return q
 }
 

@@ -1,12 +1,17 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
@@ -14,7 +19,6 @@ import (
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/workqueue"
 	"github.com/garboard/garboard/libs/trace"
-	"github.com/garboard/garboard/services/controllers/internal/control"
 )
 
 // Deps is what controllers are made from.
@@ -61,12 +65,18 @@ type Spec struct {
 	// Unhurried means that events without a change, such as those of the first list, do not give way
 	// to others.
 	Unhurried bool
-	// Begin, unless nil, is called when a term begins, to forget what was kept in the one before.
-	Begin func()
+	// Begin, unless nil, is called when a term begins, before any event, to forget what was kept in the
+	// one before. Its queue is that of the term.
+	Begin func(q Queue)
+	// WaitFor is what must be done before the first key is reconciled, besides the views of what the
+	// controller watches.
+	WaitFor []informer.DoneChecker
 	// Events, unless nil, records the controller's Events.
 	Events *events.Recorder
 	// Also are loops that run beside the queue while a term lasts.
 	Also []func(ctx context.Context) error
+	// Beside are the controller's other queues, each with its own name. They end with this one.
+	Beside []*Spec
 }
 
 // Runner runs a controller, one term of leadership after the other.
@@ -77,8 +87,10 @@ type Runner struct {
 
 // NewRunner checks a declaration.
 func NewRunner(d Deps, spec *Spec) (*Runner, error) {
-	if spec.Name == "" || spec.Resource == "" || spec.For == nil || spec.Reconcile == nil {
-		return nil, fmt.Errorf("declaring the controller %q: it needs a name, a resource, objects and a function", spec.Name)
+	for _, each := range append([]*Spec{spec}, spec.Beside...) {
+		if each.Name == "" || each.Resource == "" || each.For == nil || each.Reconcile == nil {
+			return nil, fmt.Errorf("declaring the controller %q: it needs a name, a resource, objects and a function", each.Name)
+		}
 	}
 	return &Runner{spec: spec, deps: d}, nil
 }
@@ -88,48 +100,80 @@ func (r *Runner) Name() string { return r.spec.Name }
 
 // Run reconciles until ctx ends. It may be called again after it has returned.
 func (r *Runner) Run(ctx context.Context) error {
-	if r.spec.Begin != nil {
-		r.spec.Begin()
+	runs := []func(context.Context) error{func(ctx context.Context) error { return r.run(ctx, r.spec) }}
+	for _, beside := range r.spec.Beside {
+		runs = append(runs, func(ctx context.Context) error { return r.run(ctx, beside) })
 	}
-	workers := r.spec.Workers
-	if r.deps.Workers > 0 {
-		workers = r.deps.Workers
-	}
-	h := &handlers{priority: !r.spec.Unhurried}
-	name := r.spec.Queue
-	if name == "" {
-		name = r.spec.Name
-	}
-	queue := reconcile.New(reconcile.Config[Key]{
-		Name: name, Resource: r.spec.Resource, Workers: workers, Priority: h.priority,
-		Reconcile: func(ctx context.Context, key Key) (reconcile.Result, error) {
-			return control.Requeue(r.spec.Reconcile(ctx, key))
-		},
-		WaitFor: func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
-		Logger: r.deps.Logger, Registerer: r.deps.Registerer, Trace: r.deps.Trace,
-	})
-	t := &term{
+	return RunAll(ctx, runs...)
+}
+
+// run runs one queue of the controller for one term.
+func (r *Runner) run(ctx context.Context, spec *Spec) error {
+	h := &handlers{priority: !spec.Unhurried, checkers: slices.Clone(spec.WaitFor)}
+	queue := r.queue(spec, h)
+	q := Queue{term: &term{
 		enqueue: func(key Key, opts workqueue.AddOpts) { queue.EnqueueWith(key, opts) },
-		roots:   r.deps.Roots, find: r.spec.For.find, keys: map[string]rooted{},
+		roots:   r.deps.Roots, find: spec.For.find, keys: map[string]rooted{},
+	}}
+	if spec.Begin != nil {
+		spec.Begin(q)
 	}
 	var err error
-	for _, watch := range append([]Watch{r.spec.For}, r.spec.Watches...) {
-		if err = watch.begin(h, Queue{term: t}); err != nil {
+	for _, watch := range append([]Watch{spec.For}, spec.Watches...) {
+		if err = watch.begin(h, q); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		runs := append([]func(context.Context) error{queue.Run}, r.spec.Also...)
-		if r.spec.Events != nil {
-			runs = append(runs, r.spec.Events.Run)
+		runs := append([]func(context.Context) error{queue.Run}, spec.Also...)
+		if spec.Events != nil {
+			runs = append(runs, spec.Events.Run)
 		}
-		err = control.RunAll(ctx, runs...)
+		err = RunAll(ctx, runs...)
 	}
 	for _, remove := range h.remove {
 		err = errors.Join(err, remove())
 	}
 	if err != nil {
-		return fmt.Errorf("running the controller %s: %w", r.spec.Name, err)
+		return fmt.Errorf("running the controller %s: %w", spec.Name, err)
 	}
 	return nil
+}
+
+// queue returns the queue of a declaration.
+func (r *Runner) queue(spec *Spec, h *handlers) *reconcile.Controller[Key] {
+	workers := spec.Workers
+	if r.deps.Workers > 0 {
+		workers = r.deps.Workers
+	}
+	return reconcile.New(reconcile.Config[Key]{
+		Name: cmp.Or(spec.Queue, spec.Name), Resource: spec.Resource, Workers: workers, Priority: h.priority,
+		Reconcile: func(ctx context.Context, key Key) (reconcile.Result, error) {
+			return Requeue(spec.Reconcile(ctx, key))
+		},
+		WaitFor: func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
+		Logger: r.deps.Logger, Registerer: r.deps.Registerer, Trace: r.deps.Trace,
+	})
+}
+
+// RunAll runs functions until ctx ends or one of them fails, and returns when all have returned.
+func RunAll(ctx context.Context, runs ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range runs {
+		group.Go(func() error { return run(ctx) })
+	}
+	return group.Wait()
+}
+
+// conflictDelay is how long a key waits after a write conflict. By then the winning write is on its
+// way to the cache, and enqueues the key itself; the delay covers the case where it doesn't.
+const conflictDelay = 100 * time.Millisecond
+
+// Requeue turns a conflict, which is not a fault, into another reconcile a little later. Runners do so
+// themselves.
+func Requeue(result reconcile.Result, err error) (reconcile.Result, error) {
+	if err == nil || !apierrors.IsConflict(err) {
+		return result, err
+	}
+	return reconcile.Result{RequeueAfter: conflictDelay}, nil
 }

@@ -33,6 +33,9 @@ type Objects[T scheme.Object] struct {
 	Client client.Resource[T]
 	// Changed, unless nil, reports whether an update asks for a reconcile.
 	Changed func(old, now T) bool
+	// Handle, unless nil, is called for each change in place of asking for a reconcile. Old is nil for an
+	// object that is new, now for one that is gone.
+	Handle func(q Queue, old, now T)
 }
 
 // For returns the objects of a kind, and requests their informer.
@@ -40,6 +43,11 @@ func For[T scheme.Object](d Deps) *Objects[T] {
 	o := &Objects[T]{SharedInformer: informer.For[T](d.Informers), Client: client.Of[T](d.Client)}
 	d.Roots.know(o.Client.Kind().GroupKind(), o.find)
 	return o
+}
+
+// ForView is For of those objects that a view holds. Nothing finds its root through them.
+func ForView[T scheme.Object](d Deps, view informer.View) *Objects[T] {
+	return &Objects[T]{SharedInformer: informer.ForView[T](d.Informers, view), Client: client.Of[T](d.Client)}
 }
 
 // Get returns the object that a key names.
@@ -66,12 +74,23 @@ func (o *Objects[T]) find(key string) (metav1.Object, bool) { return o.Indexer()
 func (o *Objects[T]) begin(h *handlers, q Queue) error {
 	return handle(h, o.SharedInformer, q, func(q Queue, old, now T, gone informer.DeletedObject[T]) {
 		switch {
+		case o.Handle != nil:
+			o.handle(q, old, now)
 		case isNil(now):
 			q.gone(gone.GetObjectName())
 		case isNil(old) || o.Changed == nil || o.Changed(old, now):
 			q.Add(now)
 		}
 	})
+}
+
+func (o *Objects[T]) handle(q Queue, old, now T) {
+	if !isNil(old) || !isNil(now) {
+		o.Handle(q, old, now)
+	}
+	if isNil(now) && !isNil(old) {
+		q.forget(old)
+	}
 }
 
 // On returns a watch that calls f for each change of an informer's objects. Old is nil for an object that
@@ -101,6 +120,25 @@ type reads[T scheme.Object] struct{ informer informer.SharedInformer[T] }
 func (r reads[T]) begin(h *handlers, _ Queue) error {
 	need(h, r.informer)
 	return nil
+}
+
+// Indexed returns a watch of an informer that the controller only reads, through an index. Controllers
+// that use the same name share the index.
+func Indexed[T scheme.Object](of informer.SharedInformer[T], name string, values informer.IndexFunc[T]) Watch {
+	return indexed[T]{reads[T]{of}, name, values}
+}
+
+type indexed[T scheme.Object] struct {
+	reads[T]
+	name   string
+	values informer.IndexFunc[T]
+}
+
+func (i indexed[T]) begin(h *handlers, q Queue) error {
+	if err := shareIndex(i.informer, i.name, i.values); err != nil {
+		return err
+	}
+	return i.reads.begin(h, q)
 }
 
 // handlers are the event handlers of one term, and the informers that the controller reads.
@@ -160,7 +198,7 @@ func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
 
 func (h handler[T]) queue(unchanged bool) Queue {
 	if unchanged && h.priority {
-		return h.q.low()
+		return h.q.Low()
 	}
 	return h.q
 }

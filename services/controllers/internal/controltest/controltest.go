@@ -20,17 +20,15 @@ import (
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 // Plane is an API with informers on it, and the parts that run on them.
 type Plane struct {
 	*fake.Client
-	// Config is the configuration for controllers under test.
-	Config control.Config
+	// Config is what Deps returns.
+	Config controller.Deps
 	t      testing.TB
-	roots  controller.Roots
 	parts  []func(context.Context) error
 
 	mu sync.Mutex
@@ -55,8 +53,8 @@ func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Obje
 		logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	p := &Plane{Client: c, t: t}
-	p.Config = control.Config{
-		Client: reconcile.Recording(noted{c, &p.mu, &p.used}), Logger: logger,
+	p.Config = controller.Deps{
+		Client: reconcile.Recording(noted{c, &p.mu, &p.used}), Logger: logger, Roots: &controller.Roots{},
 		Informers: informer.NewFactory(informer.FactoryConfig{
 			Source: late{listwatch.New(c, logger), kind, delay}, Table: table, Logger: logger, Service: "test",
 		}),
@@ -113,19 +111,14 @@ func (p *Plane) Runner(declare func(controller.Deps) *controller.Spec) *controll
 }
 
 // Deps returns what controllers under test are made from.
-func (p *Plane) Deps() controller.Deps {
-	return controller.Deps{
-		Client: p.Config.Client, Informers: p.Config.Informers, Roots: &p.roots, Workers: p.Config.Workers,
-		Logger: p.Config.Logger, Registerer: p.Config.Registerer, Trace: p.Config.Trace,
-	}
-}
+func (p *Plane) Deps() controller.Deps { return p.Config }
 
 // Start runs everything until the test ends, or until the returned function is called.
 func (p *Plane) Start() (stop func()) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- control.RunAll(ctx, p.parts...) }()
+	go func() { ended <- controller.RunAll(ctx, p.parts...) }()
 	stopped := false
 	stop = func() {
 		if stopped {

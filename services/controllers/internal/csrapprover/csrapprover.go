@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -25,13 +26,14 @@ import (
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name is Kubernetes' name for the work queue and its metrics.
-	name           = "certificate"
-	defaultWorkers = 5
+	name = "certificatesigningrequest-approving-controller"
+	// queue is Kubernetes' name for the work queue and its metrics.
+	queue   = "certificate"
+	workers = 5
 	// maxDelay bounds how long a request waits before its requester's rights are checked again.
 	maxDelay = 1000 * time.Second
 )
@@ -52,56 +54,35 @@ func recognizers() []recognizer {
 	}
 }
 
-// Controller is the approver.
-type Controller struct {
-	cfg      control.Config
-	requests informer.SharedInformer[*certificatesv1.CertificateSigningRequest]
+// reconciler reconciles CertificateSigningRequests.
+type reconciler struct {
+	requests *controller.Objects[*certificatesv1.CertificateSigningRequest]
 	nodes    informer.SharedInformer[*corev1.Node]
 	events   *events.Recorder
-	client   client.Resource[*certificatesv1.CertificateSigningRequest]
 	reviews  client.Resource[*authorizationv1.SubjectAccessReview]
+	logger   *slog.Logger
 }
 
-// New returns the controller and requests its informers.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{
-		cfg: cfg, requests: informer.For[*certificatesv1.CertificateSigningRequest](cfg.Informers),
-		nodes:   informer.For[*corev1.Node](cfg.Informers),
-		events:  events.New(cfg.Client, "certificate-controller", "").WithLogger(cfg.Logger),
-		client:  client.Of[*certificatesv1.CertificateSigningRequest](cfg.Client),
-		reviews: client.Of[*authorizationv1.SubjectAccessReview](cfg.Client),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "certificatesigningrequests",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(c.reconcile(ctx, key))
-		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.requests, reconcile.EnqueueObject[*certificatesv1.CertificateSigningRequest](queue.Enqueue))
-	if err == nil {
-		err = control.Handle(&handlers, c.nodes, c.nodeHandler(queue.Enqueue))
+// New declares the approver.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{
+		requests: controller.For[*certificatesv1.CertificateSigningRequest](d), nodes: informer.For[*corev1.Node](d.Informers),
+		events: d.Events("certificate-controller"), reviews: client.Of[*authorizationv1.SubjectAccessReview](d.Client), logger: d.Logger,
 	}
-	if err == nil {
-		err = control.RunAll(ctx, c.events.Run, queue.Run)
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "certificatesigningrequests", Workers: workers, Unhurried: true, Events: r.events,
+		For: r.requests, Watches: []controller.Watch{controller.On(r.nodes, r.nodeChanged)}, Reconcile: r.reconcile,
 	}
-	return handlers.Remove(err)
 }
 
-func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	request, found := c.requests.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	request, found := r.requests.Get(key)
 	if !found || len(request.Status.Certificate) != 0 || decided(request) {
 		return reconcile.Result{}, nil
 	}
 	parsed, err := parse(request.Spec.Request)
 	if err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("unable to parse csr %q: %w", key, err))
+		return reconcile.Result{}, reconcile.TerminalError(fmt.Errorf("unable to parse csr %q: %w", key.Name, err))
 	}
 	var tried []string
 	for _, each := range recognizers() {
@@ -109,32 +90,32 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 			continue
 		}
 		tried = append(tried, each.subresource)
-		allowed, err := c.allowed(ctx, request, each.subresource)
+		allowed, err := r.allowed(ctx, request, each.subresource)
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("asking whether the requester of csr %q may have it: %w", key, err)
 		}
-		if node := nodeOf(parsed.Subject.CommonName); allowed && !isSelf(request, parsed) && c.living(node) {
-			return c.hold(request, node), nil
+		if node := nodeOf(parsed.Subject.CommonName); allowed && !isSelf(request, parsed) && r.living(node) {
+			return r.hold(request, node), nil
 		}
 		if allowed {
-			return reconcile.Result{}, c.approve(ctx, request, each.message)
+			return reconcile.Result{}, r.approve(ctx, request, each.message)
 		}
 	}
 	if len(tried) == 0 {
 		return reconcile.Result{}, nil
 	}
-	c.cfg.Logger.Debug("recognized csr but subject access review was not approved", "name", key, "tried", tried)
+	r.logger.Debug("recognized csr but subject access review was not approved", "name", key.Name, "tried", tried)
 	// The right may be granted later: the older the request, the less often the check is repeated.
 	age := time.Since(request.CreationTimestamp.Time)
 	return reconcile.Result{RequeueAfter: min(max(age, time.Second), maxDelay)}, nil
 }
 
-func (c *Controller) allowed(ctx context.Context, request *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
+func (r *reconciler) allowed(ctx context.Context, request *certificatesv1.CertificateSigningRequest, subresource string) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range request.Spec.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
-	answer, err := c.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{
+	answer, err := r.reviews.Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: request.Spec.Username, UID: request.Spec.UID, Groups: request.Spec.Groups, Extra: extra,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -148,13 +129,13 @@ func (c *Controller) allowed(ctx context.Context, request *certificatesv1.Certif
 	return answer.Status.Allowed, nil
 }
 
-func (c *Controller) approve(ctx context.Context, shared *certificatesv1.CertificateSigningRequest, message string) error {
+func (r *reconciler) approve(ctx context.Context, shared *certificatesv1.CertificateSigningRequest, message string) error {
 	request := shared.DeepCopy()
 	request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "AutoApproved", Message: message,
 		LastUpdateTime: metav1.Now(),
 	})
-	_, err := c.client.UpdateSubresource(ctx, request, "approval", metav1.UpdateOptions{})
+	_, err := r.requests.Client.UpdateSubresource(ctx, request, "approval", metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("error updating approval for csr: %w", err)
 	}

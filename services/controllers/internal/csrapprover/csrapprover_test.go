@@ -75,11 +75,7 @@ func plane(t *testing.T, allow func(authorizationv1.SubjectAccessReviewSpec) (bo
 		review.Status.Allowed, err = allow(review.Spec)
 		return err
 	})
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	p.Start()
 	return p, asked
 }

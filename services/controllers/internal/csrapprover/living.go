@@ -7,8 +7,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 // living reports whether a node is in use: its Ready condition is known, so an agent reports with a
 // certificate that the API accepts. A node that has lost its certificate cannot renew its Lease,
 // and its condition becomes Unknown.
-func (c *Controller) living(name string) bool {
-	node, found := c.nodes.Indexer().GetByKey(name)
+func (r *reconciler) living(name string) bool {
+	node, found := r.nodes.Indexer().GetByKey(name)
 	return found && ready(node) != corev1.ConditionUnknown
 }
 
@@ -40,37 +40,27 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 
 // hold leaves a request undecided because its requester is not the node itself, and reports that in
 // an Event and the log.
-func (c *Controller) hold(request *certificatesv1.CertificateSigningRequest, node string) reconcile.Result {
-	c.events.Event(request, corev1.EventTypeWarning, heldReason,
+func (r *reconciler) hold(request *certificatesv1.CertificateSigningRequest, node string) reconcile.Result {
+	r.events.Event(request, corev1.EventTypeWarning, heldReason,
 		"Not approved: %s asks for a certificate of node %s, which has one and is alive. "+
 			"Approve it by hand, or delete the node after its agent has ended", request.Spec.Username, node)
-	c.cfg.Logger.Warn("certificate request not approved: its node has a certificate and is alive",
+	r.logger.Warn("certificate request not approved: its node has a certificate and is alive",
 		"name", request.Name, "node", node, "requester", request.Spec.Username)
 	return reconcile.Result{RequeueAfter: min(max(time.Since(request.CreationTimestamp.Time), time.Second), heldDelay)}
 }
 
-// nodeHandler enqueues the undecided requests for a node when the node is gone or becomes Unknown.
-func (c *Controller) nodeHandler(enqueue func(string)) informer.ResourceEventHandler[*corev1.Node] {
-	waiting := func(node string) {
-		for _, request := range c.requests.Indexer().List() {
-			if decided(request) || len(request.Status.Certificate) != 0 {
-				continue
-			}
-			if parsed, err := parse(request.Spec.Request); err == nil && parsed.Subject.CommonName == userPrefix+node {
-				enqueue(request.Name)
-			}
-		}
+// nodeChanged asks for reconciles of the undecided requests for a node that is gone or becomes Unknown.
+func (r *reconciler) nodeChanged(q controller.Queue, old, now *corev1.Node) {
+	if old == nil || now != nil && (ready(old) == corev1.ConditionUnknown || ready(now) != corev1.ConditionUnknown) {
+		return
 	}
-	return informer.ResourceEventHandlerFuncs[*corev1.Node]{
-		UpdateFunc: func(before, after *corev1.Node) {
-			if ready(before) != corev1.ConditionUnknown && ready(after) == corev1.ConditionUnknown {
-				waiting(after.Name)
-			}
-		},
-		DeleteFunc: func(deleted informer.DeletedObject[*corev1.Node]) {
-			_, name := deleted.GetObjectName()
-			waiting(name)
-		},
+	for _, request := range r.requests.In("") {
+		if decided(request) || len(request.Status.Certificate) != 0 {
+			continue
+		}
+		if parsed, err := parse(request.Spec.Request); err == nil && parsed.Subject.CommonName == userPrefix+old.Name {
+			q.Add(request)
+		}
 	}
 }
 

@@ -7,16 +7,15 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
@@ -27,34 +26,22 @@ const (
 	pendingLife = 24 * time.Hour
 )
 
-// Controller is the cleaner.
-type Controller struct {
-	cfg      control.Config
-	requests informer.SharedInformer[*certificatesv1.CertificateSigningRequest]
+// reconciler reconciles CertificateSigningRequests.
+type reconciler struct {
+	requests *controller.Objects[*certificatesv1.CertificateSigningRequest]
+	logger   *slog.Logger
 }
 
-// New returns the controller and requests its informer.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{cfg: cfg, requests: informer.For[*certificatesv1.CertificateSigningRequest](cfg.Informers)}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: 1, Resource: "certificatesigningrequests", Reconcile: c.reconcile,
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.requests, reconcile.EnqueueObject[*certificatesv1.CertificateSigningRequest](queue.Enqueue))
-	if err == nil {
-		err = queue.Run(ctx)
+// New declares the cleaner.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{requests: controller.For[*certificatesv1.CertificateSigningRequest](d), logger: d.Logger}
+	return &controller.Spec{
+		Name: name, Resource: "certificatesigningrequests", Unhurried: true, For: r.requests, Reconcile: r.reconcile,
 	}
-	return handlers.Remove(err)
 }
 
-func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	request, found := c.requests.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	request, found := r.requests.Get(key)
 	if !found || request.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
@@ -65,7 +52,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if left := time.Until(end); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	err := client.Of[*certificatesv1.CertificateSigningRequest](c.cfg.Client).Delete(ctx, "", key, metav1.DeleteOptions{
+	err := r.requests.Client.Delete(ctx, "", key.Name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(request.UID)),
 	})
 	switch {
@@ -74,7 +61,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("deleting CertificateSigningRequest %s, which %s: %w", key, reason, err)
 	}
-	c.cfg.Logger.Info("certificate signing request deleted", "name", key, "reason", reason)
+	r.logger.Info("certificate signing request deleted", "name", key.Name, "reason", reason)
 	return reconcile.Result{}, nil
 }
 

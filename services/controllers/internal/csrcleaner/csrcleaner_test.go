@@ -77,11 +77,7 @@ func TestCleansAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
 		p.Allow("get list watch delete certificates.k8s.io/certificatesigningrequests")
-		c, err := New(p.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Add(c.Run)
+		p.Declare(New)
 		p.Start()
 		for _, name := range []string{"pending", "denied"} {
 			controltest.Create(p, &csr{ObjectMeta: metav1.ObjectMeta{Name: name}})

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,15 +17,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	name           = "csrsigning"
-	defaultWorkers = 5
+	name = "certificatesigningrequest-signing-controller"
+	// queue is Kubernetes' name for the work queue and its metrics.
+	queue   = "csrsigning"
+	workers = 5
 	// DefaultDuration is the default for the longest validity of a certificate
 	// (kube-controller-manager's --cluster-signing-duration).
 	DefaultDuration = 365 * 24 * time.Hour
@@ -38,44 +39,27 @@ const (
 // csr abbreviates the type's long name.
 type csr = certificatesv1.CertificateSigningRequest
 
-// Controller is the signer.
-type Controller struct {
-	cfg       control.Config
+// reconciler reconciles CertificateSigningRequests.
+type reconciler struct {
 	authority *Authority
 	duration  time.Duration
-	requests  informer.SharedInformer[*csr]
-	client    client.Resource[*csr]
+	requests  *controller.Objects[*csr]
+	logger    *slog.Logger
 }
 
-// New returns the controller and requests its informer. It signs with authority; certificates are
-// valid for at most duration.
-func New(cfg control.Config, authority *Authority, duration time.Duration) (*Controller, error) {
-	return &Controller{
-		cfg: cfg, authority: authority, duration: duration,
-		requests: informer.For[*csr](cfg.Informers), client: client.Of[*csr](cfg.Client),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "certificatesigningrequests",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(reconcile.Result{}, c.reconcile(ctx, key))
+// New declares the signer. It signs with authority; certificates are valid for at most duration.
+func New(d controller.Deps, authority *Authority, duration time.Duration) *controller.Spec {
+	r := &reconciler{authority: authority, duration: duration, requests: controller.For[*csr](d), logger: d.Logger}
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "certificatesigningrequests", Workers: workers, Unhurried: true, For: r.requests,
+		Reconcile: func(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+			return reconcile.Result{}, r.reconcile(ctx, key)
 		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.requests, reconcile.EnqueueObject[*csr](queue.Enqueue))
-	if err == nil {
-		err = queue.Run(ctx)
 	}
-	return handlers.Remove(err)
 }
 
-func (c *Controller) reconcile(ctx context.Context, key string) error {
-	shared, found := c.requests.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) error {
+	shared, found := r.requests.Get(key)
 	if !found || len(shared.Status.Certificate) != 0 || !mayBeSigned(shared) {
 		return nil
 	}
@@ -85,7 +69,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 	}
 	parsed, err := parse(shared.Spec.Request)
 	if err != nil {
-		return reconcile.TerminalError(fmt.Errorf("unable to parse csr %q: %w", key, err))
+		return reconcile.TerminalError(fmt.Errorf("unable to parse csr %q: %w", key.Name, err))
 	}
 	request := shared.DeepCopy()
 	if refusal := rule(parsed, shared.Spec.Usages); refusal != nil {
@@ -93,23 +77,23 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 			Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: failedReason,
 			Message: refusal.Error(), LastUpdateTime: metav1.Now(),
 		})
-		return c.write(ctx, request, "error adding failure condition for csr")
+		return r.write(ctx, request, "error adding failure condition for csr")
 	}
-	der, err := c.authority.sign(parsed, shared.Spec.Usages, c.life(shared.Spec.ExpirationSeconds), time.Now())
+	der, err := r.authority.sign(parsed, shared.Spec.Usages, r.life(shared.Spec.ExpirationSeconds), time.Now())
 	if err != nil {
-		return fmt.Errorf("error auto signing csr %q: %w", key, err)
+		return fmt.Errorf("error auto signing csr %q: %w", key.Name, err)
 	}
 	request.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := c.write(ctx, request, "error updating signature for csr"); err != nil {
+	if err := r.write(ctx, request, "error updating signature for csr"); err != nil {
 		return err
 	}
-	c.cfg.Logger.Info("certificate signed", "name", key, "signer", shared.Spec.SignerName, "subject", parsed.Subject, "requester", shared.Spec.Username)
+	r.logger.Info("certificate signed", "name", key.Name, "signer", shared.Spec.SignerName, "subject", parsed.Subject, "requester", shared.Spec.Username)
 	return nil
 }
 
 // write writes a request's status, and ignores that the request is gone.
-func (c *Controller) write(ctx context.Context, request *csr, what string) error {
-	_, err := c.client.UpdateStatus(ctx, request, metav1.UpdateOptions{})
+func (r *reconciler) write(ctx context.Context, request *csr, what string) error {
+	_, err := r.requests.Client.UpdateStatus(ctx, request, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s %q: %w", what, request.Name, err)
 	}
@@ -117,11 +101,11 @@ func (c *Controller) write(ctx context.Context, request *csr, what string) error
 }
 
 // life returns the validity of a certificate, given the seconds that the request asks for.
-func (c *Controller) life(asked *int32) time.Duration {
+func (r *reconciler) life(asked *int32) time.Duration {
 	if asked == nil {
-		return c.duration
+		return r.duration
 	}
-	return min(max(time.Duration(*asked)*time.Second, MinDuration), c.duration)
+	return min(max(time.Duration(*asked)*time.Second, MinDuration), r.duration)
 }
 
 // mayBeSigned reports whether a request is approved, and neither denied nor failed.

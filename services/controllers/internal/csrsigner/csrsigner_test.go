@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -128,14 +129,10 @@ func plane(t *testing.T, f files, duration time.Duration, objs ...*csr) *control
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(p.Config, authority, duration)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, obj := range objs {
 		p.Load(obj)
 	}
-	p.Add(c.Run)
+	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, authority, duration) })
 	p.Start()
 	return p
 }

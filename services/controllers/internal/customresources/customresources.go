@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,7 +23,7 @@ import (
 	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
@@ -36,7 +37,9 @@ type crd = apiextensionsv1.CustomResourceDefinition
 
 // Definitions are the CustomResourceDefinitions. They are the only writer of the table.
 type Definitions struct {
-	cfg      control.Config
+	table    *scheme.Table
+	client   client.Interface
+	logger   *slog.Logger
 	informer informer.SharedInformer[*crd]
 	kind     *scheme.Kind
 	whole    chan struct{} // closed when the table has the kinds of a whole view
@@ -54,9 +57,10 @@ type installation struct {
 }
 
 // New returns the definitions and requests their informer.
-func New(cfg control.Config) *Definitions {
+func New(deps controller.Deps) *Definitions {
 	return &Definitions{
-		cfg: cfg, informer: informer.For[*crd](cfg.Informers), kind: scheme.For[*crd](cfg.Client.Table()),
+		table: deps.Client.Table(), client: deps.Client, logger: deps.Logger,
+		informer: informer.For[*crd](deps.Informers), kind: scheme.For[*crd](deps.Client.Table()),
 		whole: make(chan struct{}), installed: map[string]installation{},
 	}
 }
@@ -76,16 +80,19 @@ func (d *Definitions) Follow(ctx context.Context) error {
 		default:
 		}
 	}
-	var handlers control.Handlers
-	err := control.Handle(&handlers, d.informer, informer.ResourceEventHandlerFuncs[*crd]{
+	registration, err := d.informer.AddEventHandler(informer.ResourceEventHandlerFuncs[*crd]{
 		AddFunc:    func(*crd, bool) { wake() },
 		UpdateFunc: func(_, _ *crd) { wake() },
 		DeleteFunc: func(informer.DeletedObject[*crd]) { wake() },
 	})
-	if err == nil {
-		d.follow(ctx, changed)
+	if err != nil {
+		return fmt.Errorf("adding an event handler: %w", err)
 	}
-	return handlers.Remove(err)
+	d.follow(ctx, changed)
+	if err := d.informer.RemoveEventHandler(registration); err != nil {
+		return fmt.Errorf("removing an event handler: %w", err)
+	}
+	return nil
 }
 
 func (d *Definitions) follow(ctx context.Context, changed <-chan struct{}) {
@@ -98,7 +105,7 @@ func (d *Definitions) follow(ctx context.Context, changed <-chan struct{}) {
 	defer again.Stop()
 	for first := true; ; first = false {
 		if err := d.install(); err != nil {
-			d.cfg.Logger.WarnContext(ctx, "cannot work with all custom resources", "err", err)
+			d.logger.WarnContext(ctx, "cannot work with all custom resources", "err", err)
 			again.Reset(backoff.Around(retryPause))
 		}
 		if first {
@@ -117,7 +124,7 @@ func (d *Definitions) follow(ctx context.Context, changed <-chan struct{}) {
 func (d *Definitions) Refresh(ctx context.Context) error {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	// Only the revision counts. A list without a version is read from etcd.
-	err := d.cfg.Client.Do(ctx, client.Call{Verb: "list", Kind: d.kind, Options: &metav1.ListOptions{Limit: 1}}, list)
+	err := d.client.Do(ctx, client.Call{Verb: "list", Kind: d.kind, Options: &metav1.ListOptions{Limit: 1}}, list)
 	if err != nil {
 		return fmt.Errorf("asking which custom resources there are: %w", err)
 	}
@@ -221,7 +228,7 @@ func (d *Definitions) apply(changes ...change) error {
 		}
 	}
 	if len(gone)+len(kinds) > 0 {
-		if err := d.cfg.Client.Table().Replace(gone, kinds); err != nil {
+		if err := d.table.Replace(gone, kinds); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T, p *controltest.Plane) *customresources.Definitions {
 	t.Helper()
 	p.Allow("list watch apiextensions.k8s.io/customresourcedefinitions")
-	d := customresources.New(p.Config)
+	d := customresources.New(p.Deps())
 	p.Add(d.Follow)
 	p.Start()
 	return d

@@ -6,6 +6,7 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -22,15 +23,16 @@ import (
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name and staleName are Kubernetes' names for the work queues and their metrics; component is
+	name = "disruption-controller"
+	// queue and staleQueue are Kubernetes' names for the work queues and their metrics; component is
 	// the source of the recorded Events.
-	name      = "disruption"
-	staleName = "stale_pod_disruption"
-	component = "controllermanager"
+	queue      = "disruption"
+	staleQueue = "stale_pod_disruption"
+	component  = "controllermanager"
 	// deletionTimeout is how long after its eviction a pod is expected to show as being deleted;
 	// after that it counts as healthy again.
 	deletionTimeout = 2 * time.Minute
@@ -38,108 +40,63 @@ const (
 	staleTimeout = 2 * time.Minute
 )
 
-// Controller is the disruption controller.
-type Controller struct {
-	cfg         control.Config
-	budgets     informer.SharedInformer[*policyv1.PodDisruptionBudget]
-	pods        informer.SharedInformer[*corev1.Pod]
+// reconciler reconciles PodDisruptionBudgets, and the pods whose disruption was announced.
+type reconciler struct {
+	budgets *controller.Objects[*policyv1.PodDisruptionBudget]
+	// pods are those whose announcement may be stale.
+	pods        *controller.Objects[*corev1.Pod]
 	replicaSets informer.SharedInformer[*appsv1.ReplicaSet]
 	deployments informer.SharedInformer[*appsv1.Deployment]
+	client      client.Interface
 	events      *events.Recorder
+	logger      *slog.Logger
 }
 
-// New returns the controller and requests its informers.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{
-		cfg:         cfg,
-		budgets:     informer.For[*policyv1.PodDisruptionBudget](cfg.Informers),
-		pods:        informer.For[*corev1.Pod](cfg.Informers),
-		replicaSets: informer.For[*appsv1.ReplicaSet](cfg.Informers),
-		deployments: informer.For[*appsv1.Deployment](cfg.Informers),
-		events:      events.New(cfg.Client, component, "").WithLogger(cfg.Logger),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	r := &run{
-		Controller:   c,
-		budgetClient: client.Of[*policyv1.PodDisruptionBudget](c.cfg.Client),
-		podClient:    client.Of[*corev1.Pod](c.cfg.Client),
+// New declares the disruption controller.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{
+		budgets: controller.For[*policyv1.PodDisruptionBudget](d), pods: controller.For[*corev1.Pod](d),
+		replicaSets: informer.For[*appsv1.ReplicaSet](d.Informers), deployments: informer.For[*appsv1.Deployment](d.Informers),
+		client: d.Client, events: d.Events(component), logger: d.Logger,
 	}
-	var handlers control.Handlers
-	r.queue = reconcile.New(r.config(name, "poddisruptionbudgets", &handlers, r.reconcile))
-	r.stale = reconcile.New(r.config(staleName, "pods", &handlers, r.reconcileStale))
-	control.Need(&handlers, c.replicaSets)
-	control.Need(&handlers, c.deployments)
-	err := control.Handle(&handlers, c.budgets, reconcile.EnqueueObject[*policyv1.PodDisruptionBudget](r.queue.Enqueue))
-	if err == nil {
-		err = control.Handle(&handlers, c.pods, r.podHandler())
-	}
-	if err == nil {
-		err = control.RunAll(ctx, c.events.Run, r.queue.Run, r.stale.Run)
-	}
-	if err = handlers.Remove(err); err != nil {
-		return fmt.Errorf("running the %s controller: %w", name, err)
-	}
-	return nil
-}
-
-// run is one run of the controller, and holds what must not outlive it.
-type run struct {
-	*Controller
-	budgetClient client.Resource[*policyv1.PodDisruptionBudget]
-	podClient    client.Resource[*corev1.Pod]
-	queue, stale *reconcile.Controller[string]
-}
-
-func (r *run) config(name, resource string, handlers *control.Handlers, f reconcile.Func[string]) reconcile.Config[string] {
-	return reconcile.Config[string]{
-		Name: name, Workers: r.cfg.WorkersOr(1), Resource: resource,
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(f(ctx, key))
-		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: r.cfg.Logger, Registerer: r.cfg.Registerer, Trace: r.cfg.Trace,
+	r.pods.Handle = addStale
+	reads := []controller.Watch{controller.Reads(r.replicaSets), controller.Reads(r.deployments)}
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "poddisruptionbudgets", Unhurried: true, Events: r.events,
+		For: r.budgets, Watches: append(reads, controller.On(r.pods.SharedInformer, r.podChanged)), Reconcile: r.reconcile,
+		Beside: []*controller.Spec{{
+			Name: staleQueue, Resource: "pods", Unhurried: true,
+			For: r.pods, Reconcile: r.reconcileStale,
+		}},
 	}
 }
 
-func (r *run) podHandler() informer.ResourceEventHandler[*corev1.Pod] {
-	return informer.ResourceEventHandlerFuncs[*corev1.Pod]{
-		AddFunc: func(pod *corev1.Pod, _ bool) {
-			r.warnOfSeveral(pod, r.enqueueBudgetsOf(pod))
-			r.enqueueStale(pod)
-		},
-		UpdateFunc: func(old, pod *corev1.Pod) {
-			budgets := r.enqueueBudgetsOf(pod)
-			if !equality.Semantic.DeepEqual(old.Labels, pod.Labels) {
-				r.enqueueBudgetsOf(old)
-				r.warnOfSeveral(pod, budgets)
-			}
-			r.enqueueStale(pod)
-		},
-		DeleteFunc: func(gone informer.DeletedObject[*corev1.Pod]) {
-			if gone.OptionalObj != nil {
-				r.enqueueBudgetsOf(gone.OptionalObj)
-			}
-		},
+// podChanged asks for reconciles of the budgets that select a pod, or did.
+func (r *reconciler) podChanged(q controller.Queue, old, now *corev1.Pod) {
+	if now == nil {
+		r.addBudgetsOf(q, old)
+		return
+	}
+	budgets := r.addBudgetsOf(q, now)
+	relabelled := old == nil
+	if old != nil && !equality.Semantic.DeepEqual(old.Labels, now.Labels) {
+		r.addBudgetsOf(q, old)
+		relabelled = true
+	}
+	if relabelled {
+		r.warnOfSeveral(now, budgets)
 	}
 }
 
-// enqueueBudgetsOf enqueues all budgets that select a pod, and returns their names.
-func (r *run) enqueueBudgetsOf(pod *corev1.Pod) []string {
-	budgets, err := r.budgets.Indexer().ByIndex(informer.NamespaceIndex, pod.Namespace)
-	if err != nil {
-		r.cfg.Logger.Error("finding the disruption budgets of a pod", "namespace", pod.Namespace, "name", pod.Name, "err", err)
-		return nil
-	}
+// addBudgetsOf asks for reconciles of all budgets that select a pod, and returns their names.
+func (r *reconciler) addBudgetsOf(q controller.Queue, pod *corev1.Pod) []string {
 	var names []string
-	for _, budget := range budgets {
+	for _, budget := range r.budgets.In(pod.Namespace) {
 		// An empty selector selects every pod, a missing one selects none (policy/v1).
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
 			names = append(names, budget.Name)
-			r.queue.Enqueue(informer.Key(budget))
+			q.Add(budget)
 		}
 	}
 	return names
@@ -147,15 +104,15 @@ func (r *run) enqueueBudgetsOf(pod *corev1.Pod) []string {
 
 // warnOfSeveral records an Event on a pod that several budgets select, because it cannot be
 // evicted.
-func (r *run) warnOfSeveral(pod *corev1.Pod, budgets []string) {
+func (r *reconciler) warnOfSeveral(pod *corev1.Pod, budgets []string) {
 	if len(budgets) > 1 {
 		r.events.Event(pod, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
 			"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", pod.Namespace, pod.Name, slices.Min(budgets))
 	}
 }
 
-func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	budget, found := r.budgets.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	budget, found := r.budgets.Get(key)
 	if !found {
 		return reconcile.Result{}, nil
 	}
@@ -170,7 +127,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 	return reconcile.Result{}, fmt.Errorf("failed to sync PodDisruptionBudget %s: %w", key, err)
 }
 
-func (r *run) sync(ctx context.Context, budget *policyv1.PodDisruptionBudget) (reconcile.Result, error) {
+func (r *reconciler) sync(ctx context.Context, budget *policyv1.PodDisruptionBudget) (reconcile.Result, error) {
 	pods, err := r.podsOf(budget)
 	if err != nil {
 		r.events.Event(budget, corev1.EventTypeWarning, "NoPods", "Failed to get pods: %v", err)
@@ -201,7 +158,7 @@ func (r *run) sync(ctx context.Context, budget *policyv1.PodDisruptionBudget) (r
 }
 
 // podsOf returns the pods that a budget selects, sorted by name.
-func (r *run) podsOf(budget *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
+func (r *reconciler) podsOf(budget *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 	if err != nil {
 		return nil, err
@@ -216,13 +173,13 @@ func (r *run) podsOf(budget *policyv1.PodDisruptionBudget) ([]*corev1.Pod, error
 
 // write writes a status that differs from the current one. The resourceVersion makes the write fail
 // if an eviction has used up some of the budget in the meantime.
-func (r *run) write(ctx context.Context, budget *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
+func (r *reconciler) write(ctx context.Context, budget *policyv1.PodDisruptionBudget, status policyv1.PodDisruptionBudgetStatus) error {
 	if equality.Semantic.DeepEqual(budget.Status, status) {
 		return nil
 	}
 	next := budget.DeepCopy()
 	next.Status = status
-	_, err := r.budgetClient.UpdateStatus(ctx, next, metav1.UpdateOptions{})
+	_, err := r.budgets.Client.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of PodDisruptionBudget %s/%s: %w", budget.Namespace, budget.Name, err)
 	}

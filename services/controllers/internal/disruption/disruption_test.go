@@ -101,11 +101,7 @@ func plane(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	p := controltest.New(t, objs...)
 	p.Allow("get list watch apps/deployments", "get list watch apps/replicasets", "get list watch policy/poddisruptionbudgets",
 		"update policy/poddisruptionbudgets/status", "patch update /pods/status", "get */scale", controltest.Events)
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	p.Start()
 	return p
 }

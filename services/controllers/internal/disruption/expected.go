@@ -21,7 +21,7 @@ import (
 
 // expectedPods returns how many pods a budget expects and how many of them must be healthy.
 // unmanaged names the pods that have no controller, whose expected number is unknown.
-func (r *run) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (
+func (r *reconciler) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (
 	expected, desired int32, unmanaged []string, err error) {
 	switch most, least := budget.Spec.MaxUnavailable, budget.Spec.MinAvailable; {
 	case most != nil:
@@ -49,7 +49,7 @@ func (r *run) expectedPods(ctx context.Context, budget *policyv1.PodDisruptionBu
 }
 
 // scaleOf sums the desired replicas of the controllers of pods, each controller once.
-func (r *run) scaleOf(ctx context.Context, pods []*corev1.Pod) (scale int32, unmanaged []string, err error) {
+func (r *reconciler) scaleOf(ctx context.Context, pods []*corev1.Pod) (scale int32, unmanaged []string, err error) {
 	known := map[types.UID]bool{}
 	counted := map[types.UID]bool{}
 	for _, pod := range pods {
@@ -80,7 +80,7 @@ func (r *run) scaleOf(ctx context.Context, pods []*corev1.Pod) (scale int32, unm
 
 // controllerScale finds the topmost controller above ref that has a scale. It returns that
 // controller's UID and desired replicas; an empty UID if there is none.
-func (r *run) controllerScale(ctx context.Context, ref *metav1.OwnerReference, namespace string) (types.UID, int32, error) {
+func (r *reconciler) controllerScale(ctx context.Context, ref *metav1.OwnerReference, namespace string) (types.UID, int32, error) {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return "", 0, err
@@ -100,7 +100,7 @@ func is(ref *metav1.OwnerReference, version schema.GroupVersion, kind string) bo
 
 // replicaSetScale finds the scale of a ReplicaSet, or of the Deployment that controls it, in the
 // caches.
-func (r *run) replicaSetScale(ref *metav1.OwnerReference, namespace string) (types.UID, int32) {
+func (r *reconciler) replicaSetScale(ref *metav1.OwnerReference, namespace string) (types.UID, int32) {
 	set, found := r.replicaSets.Indexer().GetByKey(informer.KeyOf(namespace, ref.Name))
 	if !found || set.UID != ref.UID {
 		return "", 0
@@ -128,9 +128,9 @@ func replicas(n *int32) int32 {
 }
 
 // readScale reads the scale subresource of the object that ref names from the API.
-func (r *run) readScale(ctx context.Context, ref *metav1.OwnerReference, version schema.GroupVersion,
+func (r *reconciler) readScale(ctx context.Context, ref *metav1.OwnerReference, version schema.GroupVersion,
 	namespace string) (types.UID, int32, error) {
-	kind := r.cfg.Client.Table().Kind(version.WithKind(ref.Kind))
+	kind := r.client.Table().Kind(version.WithKind(ref.Kind))
 	if kind == nil {
 		return "", 0, &apimeta.NoKindMatchError{
 			GroupKind: schema.GroupKind{Group: version.Group, Kind: ref.Kind}, SearchedVersions: []string{version.Version},
@@ -140,7 +140,7 @@ func (r *run) readScale(ctx context.Context, ref *metav1.OwnerReference, version
 		return "", 0, fmt.Errorf("%s does not implement the scale subresource", kind.GroupResource())
 	}
 	scale := &autoscalingv1.Scale{}
-	err := r.cfg.Client.Do(ctx, client.Call{
+	err := r.client.Do(ctx, client.Call{
 		Verb: "get", Kind: kind, Namespace: namespace, Name: ref.Name, Subresource: "scale", Options: &metav1.GetOptions{},
 	}, scale)
 	switch {

@@ -9,14 +9,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-func (r *run) enqueueStale(pod *corev1.Pod) {
-	if announced, left := staleIn(pod, time.Now()); announced {
-		r.stale.EnqueueAfter(informer.Key(pod), left)
+// addStale asks for a reconcile of a pod by the time that its announcement is stale.
+func addStale(q controller.Queue, _, now *corev1.Pod) {
+	if now == nil {
+		return
+	}
+	if announced, left := staleIn(now, time.Now()); announced {
+		q.AddAfter(now, left)
 	}
 }
 
@@ -33,8 +37,8 @@ func staleIn(pod *corev1.Pod, now time.Time) (announced bool, left time.Duration
 }
 
 // reconcileStale retracts the announcement of a pod's disruption that did not happen.
-func (r *run) reconcileStale(ctx context.Context, key string) (reconcile.Result, error) {
-	shared, found := r.pods.Indexer().GetByKey(key)
+func (r *reconciler) reconcileStale(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	shared, found := r.pods.Get(key)
 	if !found {
 		return reconcile.Result{}, nil
 	}
@@ -49,7 +53,7 @@ func (r *run) reconcileStale(ctx context.Context, key string) (reconcile.Result,
 	podstate.SetCondition(pod, corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
 	})
-	if _, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := r.pods.Client.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("taking back the announced disruption of pod %s: %w", key, err)
 	}
 	return reconcile.Result{}, nil

@@ -37,7 +37,7 @@ func newStatus(budget *policyv1.PodDisruptionBudget, healthy, desired, expected 
 }
 
 // failSafe forbids evictions while a budget's status cannot be computed, and reports why.
-func (r *run) failSafe(ctx context.Context, budget *policyv1.PodDisruptionBudget, fault error) error {
+func (r *reconciler) failSafe(ctx context.Context, budget *policyv1.PodDisruptionBudget, fault error) error {
 	status := *budget.Status.DeepCopy()
 	status.DisruptionsAllowed = 0
 	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
@@ -64,7 +64,7 @@ func countHealthy(pods []*corev1.Pod, disrupted map[string]metav1.Time, now time
 
 // disruptedPods returns the evicted pods of a budget whose deletion is not visible yet. recheck is
 // the wait until the first of them counts again; 0 if there is none.
-func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (
+func (r *reconciler) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod, now time.Time) (
 	map[string]metav1.Time, time.Duration) {
 	var waiting map[string]metav1.Time
 	var recheck time.Duration
@@ -75,7 +75,7 @@ func (r *run) disruptedPods(budget *policyv1.PodDisruptionBudget, pods []*corev1
 		}
 		left := at.Add(deletionTimeout).Sub(now)
 		if left < 0 {
-			r.cfg.Logger.Info("pod was expected to be deleted but it wasn't, updating its disruption budget",
+			r.logger.Info("pod was expected to be deleted but it wasn't, updating its disruption budget",
 				"namespace", pod.Namespace, "name", pod.Name, "since", at, "budget", budget.Name)
 			r.events.Event(pod, corev1.EventTypeWarning, "NotDeleted", "Pod was expected by PDB %s/%s to be deleted but it wasn't",
 				budget.Namespace, budget.Name)

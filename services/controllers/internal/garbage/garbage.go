@@ -4,9 +4,13 @@
 //
 // It follows every kind of the table itself and keeps only metadata. It acts only on an object that
 // it has just read from the API.
+//
+// It is not declared by a controller.Spec: its keys are UIDs of objects of all kinds, and what asks for them
+// is its own graph, which a replica that does not lead keeps up to date too.
 package garbage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +27,13 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
 
 const (
-	name           = "garbage-collector-controller"
-	defaultWorkers = 20
+	name    = "garbage-collector-controller"
+	workers = 20
 	// behindDelay is how long a deleted object waits for kinds whose view is older than its
 	// deletion.
 	behindDelay = 100 * time.Millisecond
@@ -37,7 +41,7 @@ const (
 
 // Collector is the garbage collector.
 type Collector struct {
-	cfg         control.Config
+	deps        controller.Deps
 	definitions *customresources.Definitions
 	source      informer.Source
 	graph       *graph
@@ -47,34 +51,34 @@ type Collector struct {
 }
 
 // New returns a collector that follows all kinds through source, custom ones as they are defined.
-func New(cfg control.Config, definitions *customresources.Definitions, source informer.Source) (*Collector, error) {
+func New(d controller.Deps, definitions *customresources.Definitions, source informer.Source) *Collector {
 	return &Collector{
-		cfg: cfg, definitions: definitions, source: source, graph: newGraph(),
-		events: events.New(cfg.Client, name, "").WithLogger(cfg.Logger),
-		kinds: scheme.Derive(cfg.Client.Table(), func(kinds []*scheme.Kind) map[schema.GroupKind]*scheme.Kind {
+		deps: d, definitions: definitions, source: source, graph: newGraph(),
+		events: d.Events(name),
+		kinds: scheme.Derive(d.Client.Table(), func(kinds []*scheme.Kind) map[schema.GroupKind]*scheme.Kind {
 			by := map[schema.GroupKind]*scheme.Kind{}
 			for _, kind := range collected(kinds) {
 				by[kind.GroupKind()] = kind
 			}
 			return by
 		}),
-	}, nil
+	}
 }
 
 // Run collects until ctx ends. It may be called again after it has returned. Follow must be
 // running.
 func (c *Collector) Run(ctx context.Context) error {
 	queue := reconcile.New(reconcile.Config[types.UID]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers),
+		Name: name, Workers: cmp.Or(c.deps.Workers, workers),
 		Reconcile: func(ctx context.Context, uid types.UID) (reconcile.Result, error) {
-			return control.Requeue(c.reconcile(ctx, uid))
+			return controller.Requeue(c.reconcile(ctx, uid))
 		},
 		WaitFor: func() []informer.DoneChecker { return []informer.DoneChecker{c.definitions, c.graph} },
-		Logger:  c.cfg.Logger, Registerer: c.cfg.Registerer,
+		Logger:  c.deps.Logger, Registerer: c.deps.Registerer,
 	})
 	c.graph.attach(queue.Enqueue)
 	defer c.graph.detach()
-	return control.RunAll(ctx, c.events.Run, queue.Run)
+	return controller.RunAll(ctx, c.events.Run, queue.Run)
 }
 
 func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Result, error) {
@@ -114,7 +118,7 @@ func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 // read reads an object from the API; nil if it is gone, or another has taken its name.
 func (c *Collector) read(ctx context.Context, id identity) (scheme.Object, error) {
 	obj := id.kind.New()
-	err := c.cfg.Client.Do(ctx, client.Call{
+	err := c.deps.Client.Do(ctx, client.Call{
 		Verb: "get", Kind: id.kind, Namespace: id.namespace, Name: id.name, Options: &metav1.GetOptions{},
 	}, obj)
 	switch {

@@ -28,11 +28,8 @@ func start(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t, objs...)
 	p.Allow("get list watch patch update delete *", controltest.Events)
-	definitions := customresources.New(p.Config)
-	c, err := New(p.Config, definitions, listwatch.New(p.Client, p.Config.Logger))
-	if err != nil {
-		t.Fatal(err)
-	}
+	definitions := customresources.New(p.Deps())
+	c := New(p.Deps(), definitions, listwatch.New(p.Client, p.Config.Logger))
 	p.Add(definitions.Follow)
 	p.Add(c.Follow)
 	p.Add(c.Run)

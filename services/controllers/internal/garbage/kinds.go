@@ -38,7 +38,7 @@ func (c *Collector) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { c.becomeWhole(ctx); return nil })
 	group.Go(func() error {
-		return perkind.RunOf(ctx, c.cfg.Client.Table(), collected, func(served context.Context, kind *scheme.Kind) error {
+		return perkind.RunOf(ctx, c.deps.Client.Table(), collected, func(served context.Context, kind *scheme.Kind) error {
 			return c.follow(ctx, served, kind)
 		})
 	})
@@ -110,7 +110,7 @@ func (c *Collector) becomeWhole(ctx context.Context) {
 	defer enough.Stop()
 	impatient := false
 	for {
-		missing, moved := c.graph.behind(collected(c.cfg.Client.Table().Kinds()), 1)
+		missing, moved := c.graph.behind(collected(c.deps.Client.Table().Kinds()), 1)
 		if impatient {
 			missing = slices.DeleteFunc(missing, isCustom)
 		}
@@ -122,7 +122,7 @@ func (c *Collector) becomeWhole(ctx context.Context) {
 		case <-moved:
 		case <-enough.C:
 			impatient = true
-			c.cfg.Logger.WarnContext(ctx, "collecting garbage without knowing all custom resources yet", "missing", len(missing))
+			c.deps.Logger.WarnContext(ctx, "collecting garbage without knowing all custom resources yet", "missing", len(missing))
 		case <-ctx.Done():
 			return
 		}
@@ -142,7 +142,7 @@ func (c *Collector) catchUp(ctx context.Context, item node) bool {
 			return true
 		}
 	}
-	behind, _ := c.graph.behind(collected(c.cfg.Client.Table().Kinds()), item.revision)
+	behind, _ := c.graph.behind(collected(c.deps.Client.Table().Kinds()), item.revision)
 	c.graph.require(behind, item.revision)
 	if !patient {
 		behind = slices.DeleteFunc(behind, isCustom)

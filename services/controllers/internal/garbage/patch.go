@@ -75,7 +75,7 @@ func (c *Collector) patch(ctx context.Context, id identity, patchType types.Patc
 	if err != nil {
 		return fmt.Errorf("encoding a patch of %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
 	}
-	err = c.cfg.Client.Do(ctx, client.Call{
+	err = c.deps.Client.Do(ctx, client.Call{
 		Verb: "patch", Kind: id.kind, Namespace: id.namespace, Name: id.name,
 		PatchType: patchType, Patch: data, Options: &metav1.PatchOptions{},
 	}, nil)
@@ -93,7 +93,7 @@ func (c *Collector) removeFinalizer(ctx context.Context, id identity, latest sch
 	if err != nil {
 		return fmt.Errorf("encoding the finalizers of %s %s/%s: %w", id.kind.Kind, id.namespace, id.name, err)
 	}
-	err = c.cfg.Client.Do(ctx, client.Call{
+	err = c.deps.Client.Do(ctx, client.Call{
 		Verb: "patch", Kind: id.kind, Namespace: id.namespace, Name: id.name,
 		PatchType: types.MergePatchType, Patch: data, Options: &metav1.PatchOptions{},
 	}, nil)
@@ -105,8 +105,8 @@ func (c *Collector) removeFinalizer(ctx context.Context, id identity, latest sch
 
 func (c *Collector) delete(ctx context.Context, id identity, latest scheme.Object, policy metav1.DeletionPropagation) error {
 	version := latest.GetResourceVersion()
-	c.cfg.Logger.Debug("deleting an object without owners", "kind", id.kind.Kind, "namespace", id.namespace, "name", id.name, "propagation", policy)
-	err := c.cfg.Client.Do(ctx, client.Call{
+	c.deps.Logger.Debug("deleting an object without owners", "kind", id.kind.Kind, "namespace", id.namespace, "name", id.name, "propagation", policy)
+	err := c.deps.Client.Do(ctx, client.Call{
 		Verb: "delete", Kind: id.kind, Namespace: id.namespace, Name: id.name,
 		Options: &metav1.DeleteOptions{
 			PropagationPolicy: &policy,

@@ -43,76 +43,76 @@ func (r remains) err() error { return errors.Join(errors.Join(r.faults...), r.un
 // empty deletes all content of a namespace. Pods go first, with their grace period, so that what
 // they use does not disappear while they shut down (KEP-5080); everything else follows. It is empty only
 // if the apiserver, asked at that moment, has defined no other kinds.
-func (c *Controller) empty(ctx context.Context, namespace string) remains {
-	r := remains{objects: map[string]int{}, finalizers: map[string]int{}}
-	table := c.cfg.Client.Table()
+func (r *reconciler) empty(ctx context.Context, namespace string) remains {
+	left := remains{objects: map[string]int{}, finalizers: map[string]int{}}
+	table := r.client.Table()
 	pods := scheme.For[*corev1.Pod](table)
-	c.emptyKind(ctx, namespace, pods, &r)
-	if r.any() || len(r.faults) > 0 {
-		return r
+	r.emptyKind(ctx, namespace, pods, &left)
+	if left.any() || len(left.faults) > 0 {
+		return left
 	}
 	emptied := map[*scheme.Kind]bool{pods: true}
-	c.emptyKinds(ctx, namespace, emptied, &r)
-	if r.any() || len(r.faults) > 0 {
-		return r
+	r.emptyKinds(ctx, namespace, emptied, &left)
+	if left.any() || len(left.faults) > 0 {
+		return left
 	}
 	// The namespace is empty only if it holds nothing of a kind that was defined a moment ago either.
-	if r.undefined = c.definitions.Refresh(ctx); r.undefined == nil {
-		c.emptyKinds(ctx, namespace, emptied, &r)
+	if left.undefined = r.definitions.Refresh(ctx); left.undefined == nil {
+		r.emptyKinds(ctx, namespace, emptied, &left)
 	}
-	return r
+	return left
 }
 
 // emptyKinds deletes the content of all kinds but those already emptied, to which it adds the others.
-func (c *Controller) emptyKinds(ctx context.Context, namespace string, emptied map[*scheme.Kind]bool, r *remains) {
-	for _, kind := range customkinds.Readable(c.cfg.Client.Table().Kinds()) {
+func (r *reconciler) emptyKinds(ctx context.Context, namespace string, emptied map[*scheme.Kind]bool, left *remains) {
+	for _, kind := range customkinds.Readable(r.client.Table().Kinds()) {
 		if kind.Namespaced && !emptied[kind] {
 			emptied[kind] = true
-			c.emptyKind(ctx, namespace, kind, r)
+			r.emptyKind(ctx, namespace, kind, left)
 		}
 	}
 }
 
-func (c *Controller) emptyKind(ctx context.Context, namespace string, kind *scheme.Kind, r *remains) {
+func (r *reconciler) emptyKind(ctx context.Context, namespace string, kind *scheme.Kind, left *remains) {
 	background := metav1.DeletePropagationBackground
 	resource := kind.Resource + "." + kind.Group
-	err := c.cfg.Client.Do(ctx, client.Call{
+	err := r.client.Do(ctx, client.Call{
 		Verb: "deletecollection", Kind: kind, Namespace: namespace, Options: &metav1.ListOptions{},
 		Body: &metav1.DeleteOptions{PropagationPolicy: &background},
 	}, nil)
 	if err != nil {
-		r.faults = append(r.faults, fmt.Errorf("deleting %s: %w", resource, err))
+		left.faults = append(left.faults, fmt.Errorf("deleting %s: %w", resource, err))
 		return
 	}
 	unheld := 0
-	err = c.each(ctx, namespace, kind, func(obj scheme.Object) {
-		r.objects[resource]++
+	err = r.each(ctx, namespace, kind, func(obj scheme.Object) {
+		left.objects[resource]++
 		for _, finalizer := range obj.GetFinalizers() {
-			r.finalizers[finalizer]++
-			r.wait = max(r.wait, finalizerWait)
+			left.finalizers[finalizer]++
+			left.wait = max(left.wait, finalizerWait)
 		}
 		switch grace := graceLeft(obj); {
 		case grace > 0:
-			r.wait = max(r.wait, grace)
+			left.wait = max(left.wait, grace)
 		case len(obj.GetFinalizers()) == 0 && obj.GetDeletionTimestamp() == nil:
 			unheld++
 		}
 	})
 	if err != nil {
-		r.faults = append(r.faults, fmt.Errorf("listing %s: %w", resource, err))
+		left.faults = append(left.faults, fmt.Errorf("listing %s: %w", resource, err))
 		return
 	}
 	if unheld > 0 {
-		r.faults = append(r.faults, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", namespace, kind.GroupVersionResource()))
+		left.faults = append(left.faults, fmt.Errorf("unexpected items still remain in namespace: %s for gvr: %v", namespace, kind.GroupVersionResource()))
 	}
 }
 
 // each calls f for every object of a kind in a namespace, as etcd has it now.
-func (c *Controller) each(ctx context.Context, namespace string, kind *scheme.Kind, f func(scheme.Object)) error {
+func (r *reconciler) each(ctx context.Context, namespace string, kind *scheme.Kind, f func(scheme.Object)) error {
 	opts := metav1.ListOptions{Limit: page}
 	for {
 		list := kind.NewList()
-		err := c.cfg.Client.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: namespace, Options: &opts}, list)
+		err := r.client.Do(ctx, client.Call{Verb: "list", Kind: kind, Namespace: namespace, Options: &opts}, list)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
@@ -30,13 +31,9 @@ func start(t *testing.T) *controltest.Plane {
 func startOn(t *testing.T, p *controltest.Plane) *controltest.Plane {
 	t.Helper()
 	p.Allow("update /namespaces/finalize", "update /namespaces/status", "get list watch delete deletecollection *")
-	definitions := customresources.New(p.Config)
-	c, err := New(p.Config, definitions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	definitions := customresources.New(p.Deps())
 	p.Add(definitions.Follow)
-	p.Add(c.Run)
+	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, definitions) })
 	p.Start()
 	for _, name := range []string{"x", "y"} {
 		controltest.Create(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

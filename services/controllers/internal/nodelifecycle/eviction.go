@@ -3,58 +3,134 @@ package nodelifecycle
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/events"
+	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// reconcilePod deletes a pod that does not, or no longer, tolerate its node's NoExecute taints, or
+// evictor reconciles pods.
+type evictor struct {
+	pods   *controller.Objects[*corev1.Pod]
+	nodes  informer.SharedInformer[*corev1.Node]
+	client client.Resource[*corev1.Node]
+	events *events.Recorder
+	logger *slog.Logger
+
+	// Those are of one term.
+	mu    sync.Mutex
+	since map[types.UID]time.Time // by pod: when its node was first seen with taints that do not say when they were added
+	gone  map[string]time.Time    // by node: since when it is known to be gone
+}
+
+// evictions declares the queue of the pods that are driven off their nodes.
+func evictions(d controller.Deps, recorder *events.Recorder) *controller.Spec {
+	e := &evictor{
+		pods: controller.For[*corev1.Pod](d), nodes: informer.For[*corev1.Node](d.Informers), client: client.Of[*corev1.Node](d.Client),
+		events: recorder, logger: d.Logger,
+	}
+	e.pods.Handle = e.podChanged
+	return &controller.Spec{
+		Name: evictionName, Resource: "pods", Workers: workers, Unhurried: true, Begin: e.begin, For: e.pods,
+		Watches: []controller.Watch{byNode(e.pods.SharedInformer), controller.On(e.nodes, e.nodeChanged)}, Reconcile: e.reconcile,
+	}
+}
+
+func (e *evictor) begin(controller.Queue) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.since, e.gone = map[types.UID]time.Time{}, map[string]time.Time{}
+}
+
+// podChanged asks for a reconcile of a pod whose node is gone or has NoExecute taints.
+func (e *evictor) podChanged(q controller.Queue, old, now *corev1.Pod) {
+	if now == nil {
+		e.mu.Lock()
+		delete(e.since, old.UID)
+		e.mu.Unlock()
+		return
+	}
+	if now.Spec.NodeName == "" {
+		return
+	}
+	if node, found := e.nodes.Indexer().GetByKey(now.Spec.NodeName); !found || len(noExecute(node)) > 0 {
+		q.Add(now)
+	}
+}
+
+// nodeChanged asks for reconciles of the pods of a node that is new or gone, or whose taints have changed.
+func (e *evictor) nodeChanged(q controller.Queue, old, now *corev1.Node) {
+	node := now
+	switch {
+	case now == nil:
+		node = old
+	case old == nil:
+		e.notGone(now.Name)
+	case sameTaints(noExecute(old), noExecute(now)):
+		return
+	}
+	pods, err := e.pods.Indexer().ByIndex(nodeIndex, node.Name)
+	if err != nil {
+		e.logger.Error("finding the pods of a node", "node", node.Name, "err", err)
+		return
+	}
+	for _, pod := range pods {
+		q.Add(pod)
+	}
+}
+
+// reconcile deletes a pod that does not, or no longer, tolerate its node's NoExecute taints, or
 // whose node is gone.
-func (r *run) reconcilePod(ctx context.Context, key string) (reconcile.Result, error) {
-	pod, found := r.pods.Indexer().GetByKey(key)
+func (e *evictor) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	pod, found := e.pods.Get(key)
 	if !found || pod.Spec.NodeName == "" {
 		return reconcile.Result{}, nil
 	}
-	node, found := r.nodes.Indexer().GetByKey(pod.Spec.NodeName)
+	node, found := e.nodes.Indexer().GetByKey(pod.Spec.NodeName)
 	if !found {
-		return r.collectOrphan(ctx, pod)
+		return e.collectOrphan(ctx, pod)
 	}
 	if pod.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
 	taints := noExecute(node)
 	now := time.Now()
-	leaves, at := departure(pod.Spec.Tolerations, taints, r.seenSince(pod, len(taints) > 0, now))
+	leaves, at := departure(pod.Spec.Tolerations, taints, e.seenSince(pod, len(taints) > 0, now))
 	switch {
 	case !leaves:
 		return reconcile.Result{}, nil
 	case at.After(now):
 		return reconcile.Result{RequeueAfter: at.Sub(now)}, nil
 	default:
-		return reconcile.Result{}, r.evict(ctx, pod)
+		return reconcile.Result{}, e.evict(ctx, pod)
 	}
 }
 
 // seenSince returns since when a pod's node has been seen with NoExecute taints. It stands in for
 // taints that do not say when they were added.
-func (r *run) seenSince(pod *corev1.Pod, tainted bool, now time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	uid := string(pod.UID)
+func (e *evictor) seenSince(pod *corev1.Pod, tainted bool, now time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if !tainted {
-		delete(r.since, uid)
+		delete(e.since, pod.UID)
 		return now
 	}
-	if _, known := r.since[uid]; !known {
-		r.since[uid] = now
+	if _, known := e.since[pod.UID]; !known {
+		e.since[pod.UID] = now
 	}
-	return r.since[uid]
+	return e.since[pod.UID]
 }
 
 // departure reports whether a pod must leave a node with these NoExecute taints, and when. The pod
@@ -86,22 +162,22 @@ func departure(tolerations []corev1.Toleration, taints []corev1.Taint, since tim
 	return leaves, at
 }
 
-func (r *run) evict(ctx context.Context, shared *corev1.Pod) error {
+func (e *evictor) evict(ctx context.Context, shared *corev1.Pod) error {
 	pod := shared.DeepCopy()
-	r.events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
+	e.events.Event(pod, corev1.EventTypeNormal, "TaintManagerEviction", "Marking for deletion Pod %s/%s", pod.Namespace, pod.Name)
 	if current := podstate.Condition(pod, corev1.DisruptionTarget); current == nil || current.Status != corev1.ConditionTrue {
 		podstate.SetCondition(pod, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager",
 			Message: "Taint manager: deleting due to NoExecute taint", LastTransitionTime: metav1.Now(),
 		})
-		if _, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		if _, err := e.pods.Client.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
 			return fmt.Errorf("marking pod %s/%s as about to be deleted: %w", pod.Namespace, pod.Name, err)
 		}
 	}
-	err := r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	err := e.pods.Client.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting pod %s/%s because of its node's taints: %w", pod.Namespace, pod.Name, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
@@ -26,7 +27,7 @@ type heard struct {
 
 // noteLease records a renewal of a node's Lease, and reports whether the node was considered
 // silent.
-func (r *run) noteLease(lease *coordinationv1.Lease, now time.Time) bool {
+func (r *reconciler) noteLease(lease *coordinationv1.Lease, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, known := r.heard[lease.Name]
@@ -40,7 +41,7 @@ func (r *run) noteLease(lease *coordinationv1.Lease, now time.Time) bool {
 
 // note records what the caches show of a node. before is the Ready status recorded previously;
 // first reports whether the node is seen for the first time.
-func (r *run) note(node *corev1.Node, now time.Time) (at time.Time, before corev1.ConditionStatus, first bool) {
+func (r *reconciler) note(node *corev1.Node, now time.Time) (at time.Time, before corev1.ConditionStatus, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, known := r.heard[node.Name]
@@ -62,7 +63,7 @@ func (r *run) note(node *corev1.Node, now time.Time) (at time.Time, before corev
 	return h.at, before, !known
 }
 
-func (r *run) setReady(node string, status corev1.ConditionStatus) {
+func (r *reconciler) setReady(node string, status corev1.ConditionStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.heard[node]
@@ -70,10 +71,10 @@ func (r *run) setReady(node string, status corev1.ConditionStatus) {
 	r.heard[node] = h
 }
 
-func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, error) {
-	shared, found := r.nodes.Indexer().GetByKey(key)
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	shared, found := r.nodes.Get(key)
 	if !found {
-		r.forget(key)
+		r.forget(key.Name)
 		return reconcile.Result{}, nil
 	}
 	now := time.Now()
@@ -91,7 +92,7 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 	if silent := now.Sub(at); silent < grace {
 		result.RequeueAfter = grace - silent
 	} else if markSilent(node, now) {
-		updated, err := r.nodeClient.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		updated, err := r.nodes.Client.UpdateStatus(ctx, node, metav1.UpdateOptions{})
 		if apierrors.IsNotFound(err) {
 			return reconcile.Result{}, nil
 		}
@@ -99,10 +100,10 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 			return reconcile.Result{}, fmt.Errorf("writing the status of silent node %s: %w", key, err)
 		}
 		node = updated
-		r.cfg.Logger.Warn("node has fallen silent", "node", key, "since", at)
+		r.logger.Warn("node has fallen silent", "node", key.Name, "since", at)
 	}
 	status := readyStatus(node)
-	r.setReady(key, status)
+	r.setReady(key.Name, status)
 	if before == corev1.ConditionTrue && status != corev1.ConditionTrue {
 		r.events.Event(node, corev1.EventTypeNormal, "NodeNotReady", "Node %s status is now: %s", node.Name, "NodeNotReady")
 	}
@@ -111,16 +112,12 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 	if status == corev1.ConditionUnknown && condition(node, corev1.NodeReady) != nil ||
 		before == corev1.ConditionTrue && status != corev1.ConditionTrue {
 		if err := r.markPodsNotReady(ctx, node.Name); err != nil {
-			r.setReady(key, before)
+			r.setReady(key.Name, before)
 			return reconcile.Result{}, err
 		}
 	}
 	if r.zones.set(node, status == corev1.ConditionTrue) {
-		for _, other := range r.nodes.Indexer().ListKeys() {
-			if other != key {
-				r.queue.Enqueue(other)
-			}
-		}
+		r.addOthers(key.Name)
 	}
 	wait, err := r.taint(ctx, node, now)
 	if err != nil {
@@ -132,7 +129,7 @@ func (r *run) reconcileNode(ctx context.Context, key string) (reconcile.Result, 
 	return result, nil
 }
 
-func (r *run) forget(node string) {
+func (r *reconciler) forget(node string) {
 	r.mu.Lock()
 	_, known := r.heard[node]
 	delete(r.heard, node)
@@ -143,9 +140,7 @@ func (r *run) forget(node string) {
 	r.events.EventAbout(&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}, nil, corev1.EventTypeNormal,
 		"RemovingNode", "Node %s event: Removing Node %s from Controller", node, node)
 	if r.zones.remove(node) {
-		for _, other := range r.nodes.Indexer().ListKeys() {
-			r.queue.Enqueue(other)
-		}
+		r.addOthers(node)
 	}
 }
 
@@ -182,7 +177,7 @@ func markSilent(node *corev1.Node, now time.Time) bool {
 }
 
 // markPodsNotReady takes the pods of a node out of service.
-func (r *run) markPodsNotReady(ctx context.Context, node string) error {
+func (r *reconciler) markPodsNotReady(ctx context.Context, node string) error {
 	pods, err := r.pods.Indexer().ByIndex(nodeIndex, node)
 	if err != nil {
 		return fmt.Errorf("finding the pods of node %s: %w", node, err)
@@ -195,7 +190,7 @@ func (r *run) markPodsNotReady(ctx context.Context, node string) error {
 		ready := *podstate.Condition(pod, corev1.PodReady)
 		ready.Status, ready.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
 		podstate.SetCondition(pod, ready)
-		_, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		_, err := r.client.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}

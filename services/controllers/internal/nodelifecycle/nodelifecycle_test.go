@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
@@ -54,11 +55,7 @@ func start(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
 	p.Allow("get list watch update delete patch /nodes", "patch update /nodes/status", "patch update /pods/status", "get list watch delete /pods", controltest.Events)
-	c, err := New(p.Config, DefaultGrace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, DefaultGrace) })
 	p.Start()
 	return p
 }

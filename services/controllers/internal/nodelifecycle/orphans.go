@@ -18,31 +18,31 @@ import (
 const quarantine = 40 * time.Second
 
 // goneSince returns since when a node is known to be gone.
-func (r *run) goneSince(node string, now time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, known := r.gone[node]; !known {
-		r.gone[node] = now
+func (e *evictor) goneSince(node string, now time.Time) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, known := e.gone[node]; !known {
+		e.gone[node] = now
 	}
-	return r.gone[node]
+	return e.gone[node]
 }
 
-func (r *run) notGone(node string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.gone, node)
+func (e *evictor) notGone(node string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.gone, node)
 }
 
 // collectOrphan deletes a pod whose node no longer exists. Nothing else would ever end it.
-func (r *run) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.Result, error) {
+func (e *evictor) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.Result, error) {
 	node, now := shared.Spec.NodeName, time.Now()
-	if left := r.goneSince(node, now).Add(quarantine).Sub(now); left > 0 {
+	if left := e.goneSince(node, now).Add(quarantine).Sub(now); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	_, err := r.nodeClient.Get(ctx, "", node, metav1.GetOptions{})
+	_, err := e.client.Get(ctx, "", node, metav1.GetOptions{})
 	if err == nil {
 		// The node is back, and the cache will show it.
-		r.notGone(node)
+		e.notGone(node)
 		return reconcile.Result{RequeueAfter: quarantine}, nil
 	}
 	if !apierrors.IsNotFound(err) {
@@ -55,16 +55,16 @@ func (r *run) collectOrphan(ctx context.Context, shared *corev1.Pod) (reconcile.
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC",
 			Message: "PodGC: node no longer exists", LastTransitionTime: metav1.NewTime(now),
 		})
-		if _, err := r.podClient.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		if _, err := e.pods.Client.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
 			if apierrors.IsNotFound(err) {
 				return reconcile.Result{}, nil
 			}
 			return reconcile.Result{}, fmt.Errorf("marking pod %s/%s of a node that is gone as failed: %w", pod.Namespace, pod.Name, err)
 		}
 	}
-	r.cfg.Logger.Info("deleting a pod whose node is gone", "namespace", pod.Namespace, "name", pod.Name, "node", node)
+	e.logger.Info("deleting a pod whose node is gone", "namespace", pod.Namespace, "name", pod.Name, "node", node)
 	uid := pod.UID
-	err = r.podClient.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
+	err = e.pods.Client.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -101,7 +101,7 @@ func has(taints []corev1.Taint, taint corev1.Taint) bool {
 
 // taint brings a node's taints up to date. It sets the taint that drives pods off only as fast as
 // the node's zone allows. wait is the delay before the next try; 0 if none is needed.
-func (r *run) taint(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
+func (r *reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time) (wait time.Duration, err error) {
 	evict := false
 	if key := evictionKey(node); key != "" && !r.zones.allDown() {
 		switch {
@@ -128,7 +128,7 @@ func (r *run) taint(ctx context.Context, node *corev1.Node, now time.Time) (wait
 	}
 	next := node.DeepCopy()
 	next.Spec.Taints = merged
-	if _, err := r.nodeClient.Update(ctx, next, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := r.nodes.Client.Update(ctx, next, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return 0, fmt.Errorf("changing the taints of node %s: %w", node.Name, err)
 	}
 	return wait, nil

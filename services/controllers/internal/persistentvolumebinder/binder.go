@@ -47,27 +47,25 @@ type binder struct {
 	events  *events.Recorder
 }
 
-// New declares the controller: the queue of claims and that of volumes.
-func New(d controller.Deps) []*controller.Spec {
+// New declares the controller.
+func New(d controller.Deps) *controller.Spec {
 	b := &binder{
 		claims: controller.For[claim](d), volumes: controller.For[pv](d),
 		classes: informer.For[*storagev1.StorageClass](d.Informers), pods: informer.For[*corev1.Pod](d.Informers),
 		events: d.Events(component),
 	}
-	return []*controller.Spec{
-		{
-			Name: name, Queue: claimQueue, Resource: "persistentvolumeclaims", Events: b.events, For: b.claims, Reconcile: b.reconcileClaim,
-			// Two workers would often choose the same volume.
-			Workers: 1,
-			Watches: []controller.Watch{
-				controller.Index(b.claims.SharedInformer, waitingFor, waits), podclaims.Index(b.pods),
-				controller.On(b.volumes.SharedInformer, b.volumeChanged), controller.On(b.classes, b.classChanged), controller.On(b.pods, b.podChanged),
-			},
+	return &controller.Spec{
+		Name: name, Queue: claimQueue, Resource: "persistentvolumeclaims", Events: b.events, For: b.claims, Reconcile: b.reconcileClaim,
+		// Two workers would often choose the same volume.
+		Workers: 1,
+		Watches: []controller.Watch{
+			controller.Indexed(b.claims.SharedInformer, waitingFor, waits), podclaims.Index(b.pods),
+			controller.On(b.volumes.SharedInformer, b.volumeChanged), controller.On(b.classes, b.classChanged), controller.On(b.pods, b.podChanged),
 		},
-		{
+		Beside: []*controller.Spec{{
 			Name: name, Queue: volumeQueue, Resource: "persistentvolumes", Workers: 1, For: b.volumes, Reconcile: b.reconcileVolume,
 			Watches: []controller.Watch{controller.On(b.claims.SharedInformer, claimChanged)},
-		},
+		}},
 	}
 }
 

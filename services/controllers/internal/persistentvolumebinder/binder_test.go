@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -26,9 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func run(p *controltest.Plane) {
 	p.Allow("get list watch update /persistentvolumeclaims", "update /persistentvolumeclaims/status", "list watch update /persistentvolumes",
 		"update /persistentvolumes/status", "list watch storage.k8s.io/storageclasses", "list watch /pods", controltest.Events)
-	for _, spec := range New(p.Deps()) {
-		p.Declare(func(controller.Deps) *controller.Spec { return spec })
-	}
+	p.Declare(New)
 	p.Start()
 }
 

@@ -16,7 +16,7 @@ const index = "claims of pods"
 
 // Index returns the watch that adds the index that Users reads.
 func Index(pods informer.SharedInformer[*corev1.Pod]) controller.Watch {
-	return controller.Index(pods, index, func(pod *corev1.Pod) ([]string, error) { return Keys(pod), nil })
+	return controller.Indexed(pods, index, func(pod *corev1.Pod) ([]string, error) { return Keys(pod), nil })
 }
 
 // Keys returns the keys of the claims of a pod, those of its ephemeral volumes included.

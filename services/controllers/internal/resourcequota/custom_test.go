@@ -16,7 +16,7 @@ import (
 func TestCustomResourcesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
-		definitions := customresources.New(p.Config)
+		definitions := customresources.New(p.Deps())
 		p.Add(definitions.Follow)
 		start(t, p)
 		p.Load(limit("count/gadgets.example.com=3 pods=2"))

@@ -6,18 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/customkinds"
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/quota"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
 // followKinds ends the caches of kinds that are no longer served, and recounts the quotas that limit kinds that
 // are new, until ctx ends.
-func (r *run) followKinds(ctx context.Context) error {
+func (r *reconciler) followKinds(ctx context.Context) error {
 	defer r.endCaches(nil)
 	before := map[*scheme.Kind]bool{}
 	for first := true; ; first = false {
-		all, changed := r.cfg.Client.Table().Follow()
+		all, changed := r.table.Follow()
 		served := map[*scheme.Kind]bool{}
 		var fresh []*scheme.Kind
 		for _, kind := range customkinds.Readable(all) {
@@ -28,7 +27,7 @@ func (r *run) followKinds(ctx context.Context) error {
 		}
 		before = served
 		r.endCaches(served)
-		for _, q := range r.quotas.Indexer().List() {
+		for _, q := range r.quotas.In("") {
 			r.recountFor(q, fresh)
 		}
 		select {
@@ -40,17 +39,17 @@ func (r *run) followKinds(ctx context.Context) error {
 }
 
 // recountFor enqueues a quota that limits one of kinds.
-func (r *run) recountFor(q *corev1.ResourceQuota, kinds []*scheme.Kind) {
+func (r *reconciler) recountFor(q *corev1.ResourceQuota, kinds []*scheme.Kind) {
 	for _, kind := range kinds {
 		if len(quota.Covered(kind, q.Spec.Hard)) > 0 {
-			r.queue.Enqueue(informer.Key(q))
+			r.queue.Add(q)
 			return
 		}
 	}
 }
 
 // endCaches ends the caches of counted kinds that are not served.
-func (r *run) endCaches(served map[*scheme.Kind]bool) {
+func (r *reconciler) endCaches(served map[*scheme.Kind]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for kind, end := range r.ends {

@@ -6,30 +6,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/quota"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name is Kubernetes' name for the work queue and its metrics.
-	name           = "resourcequota_primary"
-	defaultWorkers = 5
+	name = "resourcequota-controller"
+	// queue is Kubernetes' name for the work queue and its metrics.
+	queue   = "resourcequota_primary"
+	workers = 5
 	// resyncPeriod is how often each quota is recomputed even if nothing happened (Kubernetes,
 	// ResourceQuotaSyncPeriod).
 	resyncPeriod = 5 * time.Minute
@@ -37,73 +37,19 @@ const (
 	patience = 10 * time.Second
 )
 
-// Controller is the quota controller.
-type Controller struct {
-	cfg      control.Config
+// reconciler reconciles ResourceQuotas.
+type reconciler struct {
 	source   informer.Source
-	quotas   informer.SharedInformer[*corev1.ResourceQuota]
+	quotas   *controller.Objects[*corev1.ResourceQuota]
 	pods     informer.SharedInformer[*corev1.Pod]
 	services informer.SharedInformer[*corev1.Service]
 	claims   informer.SharedInformer[*corev1.PersistentVolumeClaim]
-}
+	table    *scheme.Table
+	logger   *slog.Logger
 
-// New returns the controller and requests its informers. Kinds whose objects are only counted are
-// followed through source, from the moment that a quota names them.
-func New(cfg control.Config, source informer.Source) (*Controller, error) {
-	return &Controller{
-		cfg: cfg, source: source,
-		quotas:   informer.For[*corev1.ResourceQuota](cfg.Informers),
-		pods:     informer.For[*corev1.Pod](cfg.Informers),
-		services: informer.For[*corev1.Service](cfg.Informers),
-		claims:   informer.For[*corev1.PersistentVolumeClaim](cfg.Informers),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	r := &run{
-		Controller: c, client: client.Of[*corev1.ResourceQuota](c.cfg.Client),
-		ledgers: map[string]*ledger{}, caches: map[*scheme.Kind]cache{}, ends: map[*scheme.Kind]context.CancelFunc{},
-		start: func(f func(context.Context) error) { group.Go(func() error { return f(ctx) }) },
-	}
-	var handlers control.Handlers
-	r.queue = reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "resourcequotas",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(r.reconcile(ctx, key))
-		},
-		Priority: true, WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.quotas, r.quotaHandler())
-	if err == nil {
-		err = watch(r, &handlers, c.pods)
-	}
-	if err == nil {
-		err = watch(r, &handlers, c.services)
-	}
-	if err == nil {
-		err = watch(r, &handlers, c.claims)
-	}
-	if err == nil {
-		r.start(r.queue.Run)
-		r.start(r.followKinds)
-		err = group.Wait()
-	}
-	if err = handlers.Remove(err); err != nil {
-		return fmt.Errorf("running the resource quota controller: %w", err)
-	}
-	return nil
-}
-
-// run is one run of the controller, and holds what must not outlive it.
-type run struct {
-	*Controller
-	client client.Resource[*corev1.ResourceQuota]
-	queue  *reconcile.Controller[string]
-	// start makes a function part of the run: followers of counted kinds start while it runs.
-	start func(func(context.Context) error)
+	// What follows is of one term.
+	queue     controller.Queue
+	followers *followers
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger
@@ -112,8 +58,40 @@ type run struct {
 	ends map[*scheme.Kind]context.CancelFunc
 }
 
+// New declares the quota controller. Kinds whose objects are only counted are followed through source, from
+// the moment that a quota names them.
+func New(d controller.Deps, source informer.Source) *controller.Spec {
+	r := &reconciler{
+		source: source, quotas: controller.For[*corev1.ResourceQuota](d), table: d.Client.Table(), logger: d.Logger,
+		pods:     informer.For[*corev1.Pod](d.Informers),
+		services: informer.For[*corev1.Service](d.Informers),
+		claims:   informer.For[*corev1.PersistentVolumeClaim](d.Informers),
+	}
+	r.quotas.Handle = r.quotaChanged
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "resourcequotas", Workers: workers, Begin: r.begin, For: r.quotas,
+		Watches: []controller.Watch{watch(r, r.pods), watch(r, r.services), watch(r, r.claims)}, Reconcile: r.reconcile,
+		Also: []func(context.Context) error{
+			r.followKinds, func(ctx context.Context) error { return r.followers.run(ctx) },
+		},
+	}
+}
+
+// begin forgets what was kept in the term before.
+func (r *reconciler) begin(q controller.Queue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue, r.followers, r.ledgers = q, &followers{}, map[string]*ledger{}
+	r.ends = map[*scheme.Kind]context.CancelFunc{}
+	r.caches = map[*scheme.Kind]cache{
+		scheme.For[*corev1.Pod](r.table):                   informed[*corev1.Pod]{r.pods},
+		scheme.For[*corev1.Service](r.table):               informed[*corev1.Service]{r.services},
+		scheme.For[*corev1.PersistentVolumeClaim](r.table): informed[*corev1.PersistentVolumeClaim]{r.claims},
+	}
+}
+
 // ledger returns a quota's ledger, creating it if necessary.
-func (r *run) ledger(q *corev1.ResourceQuota) *ledger {
+func (r *reconciler) ledger(q *corev1.ResourceQuota) *ledger {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := informer.Key(q)
@@ -125,14 +103,14 @@ func (r *run) ledger(q *corev1.ResourceQuota) *ledger {
 	return found
 }
 
-func (r *run) forget(key string) {
+func (r *reconciler) forget(key string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ledgers, key)
 }
 
 // cache returns the cache of a kind. A kind that is only counted is followed from now on.
-func (r *run) cache(kind *scheme.Kind) cache {
+func (r *reconciler) cache(kind *scheme.Kind) cache {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if found := r.caches[kind]; found != nil {
@@ -141,7 +119,7 @@ func (r *run) cache(kind *scheme.Kind) cache {
 	made := newCounted(r.source, kind, r.gone)
 	ended, end := context.WithCancel(context.Background())
 	r.caches[kind], r.ends[kind] = made, end
-	r.start(func(ctx context.Context) error {
+	r.followers.start(func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(ended, cancel)()
@@ -167,10 +145,10 @@ type tally struct {
 }
 
 // tally counts for a quota; it returns nil if there is no such quota.
-func (r *run) tally(ctx context.Context, key string) (*tally, error) {
+func (r *reconciler) tally(ctx context.Context, key controller.Key) (*tally, error) {
 	t := &tally{shown: r.quotas.Revision(), at: time.Now()}
 	var found bool
-	if t.quota, found = r.quotas.Indexer().GetByKey(key); !found {
+	if t.quota, found = r.quotas.Get(key); !found {
 		return nil, nil
 	}
 	t.ledger = r.ledger(t.quota)
@@ -194,7 +172,7 @@ func (r *run) tally(ctx context.Context, key string) (*tally, error) {
 
 // late waits for the cache of quotas if it does not yet show the charges for counted objects, and
 // reports whether it had to.
-func (r *run) late(ctx context.Context, t *tally) (bool, error) {
+func (r *reconciler) late(ctx context.Context, t *tally) (bool, error) {
 	needed := t.ledger.needs(t.objects)
 	if needed <= t.shown {
 		return false, nil
@@ -207,7 +185,7 @@ func (r *run) late(ctx context.Context, t *tally) (bool, error) {
 	return true, nil
 }
 
-func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
 	t, err := r.tally(ctx, key)
 	if t != nil && err == nil {
 		var late bool
@@ -220,7 +198,7 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 		return reconcile.Result{}, err
 	}
 	if t == nil {
-		r.forget(key)
+		r.forget(key.String())
 		return reconcile.Result{}, nil
 	}
 	q, ledger := t.quota, t.ledger
@@ -241,8 +219,8 @@ func (r *run) reconcile(ctx context.Context, key string) (reconcile.Result, erro
 }
 
 // present returns etcd's revision at some time after the call.
-func (r *run) present(ctx context.Context, namespace string) (int64, error) {
-	_, version, err := r.client.List(ctx, namespace, metav1.ListOptions{})
+func (r *reconciler) present(ctx context.Context, namespace string) (int64, error) {
+	_, version, err := r.quotas.Client.List(ctx, namespace, metav1.ListOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("reading the current revision: %w", err)
 	}
@@ -255,7 +233,7 @@ func (r *run) present(ctx context.Context, namespace string) (int64, error) {
 
 // count sums, from caches at revision or later, what the objects in a quota's scopes use of the
 // limited resources, and lists those objects.
-func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64) (corev1.ResourceList, []object, error) {
+func (r *reconciler) count(ctx context.Context, q *corev1.ResourceQuota, revision int64) (corev1.ResourceList, []object, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sums := corev1.ResourceList{}
@@ -285,9 +263,9 @@ func (r *run) count(ctx context.Context, q *corev1.ResourceQuota, revision int64
 }
 
 // limited returns the kinds whose objects use something that a quota limits.
-func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
+func (r *reconciler) limited(q *corev1.ResourceQuota) []*scheme.Kind {
 	var kinds []*scheme.Kind
-	for _, kind := range customkinds.Readable(r.cfg.Client.Table().Kinds()) {
+	for _, kind := range customkinds.Readable(r.table.Kinds()) {
 		if len(quota.Covered(kind, q.Spec.Hard)) > 0 {
 			kinds = append(kinds, kind)
 		}
@@ -297,7 +275,7 @@ func (r *run) limited(q *corev1.ResourceQuota) []*scheme.Kind {
 
 // write writes a status that differs from the current one. The resourceVersion makes the write fail
 // if the apiserver has charged the quota since it was read.
-func (r *run) write(ctx context.Context, q *corev1.ResourceQuota, used corev1.ResourceList, ledger *ledger) error {
+func (r *reconciler) write(ctx context.Context, q *corev1.ResourceQuota, used corev1.ResourceList, ledger *ledger) error {
 	hard := q.Spec.Hard.DeepCopy()
 	if hard == nil {
 		hard = corev1.ResourceList{}
@@ -307,7 +285,7 @@ func (r *run) write(ctx context.Context, q *corev1.ResourceQuota, used corev1.Re
 	}
 	next := q.DeepCopy()
 	next.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: used}
-	if _, err := r.client.UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
+	if _, err := r.quotas.Client.UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

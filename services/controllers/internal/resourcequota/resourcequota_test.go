@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -62,12 +63,8 @@ func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "
 
 func start(t *testing.T, p *controltest.Plane) *controltest.Plane {
 	t.Helper()
-	c, err := New(p.Config, listwatch.New(p.Client, p.Config.Logger))
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.Allow("list watch *", "update /resourcequotas/status", controltest.Events)
-	p.Add(c.Run)
+	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, listwatch.New(p.Client, p.Config.Logger)) })
 	p.Start()
 	return p
 }

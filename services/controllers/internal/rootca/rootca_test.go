@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -19,11 +20,13 @@ func TestEveryNamespaceHasTheCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 		p.Allow("create update /configmaps")
-		c, err := New(p.Config, []byte("PEM"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Add(c.Run)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			spec, err := New(d, []byte("PEM"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return spec
+		})
 		p.Start()
 		check := func(what string) *corev1.ConfigMap {
 			t.Helper()
@@ -43,7 +46,7 @@ func TestEveryNamespaceHasTheCertificate(t *testing.T) {
 }
 
 func TestNoCertificate(t *testing.T) {
-	if _, err := New(controltest.New(t).Config, nil); err == nil {
+	if _, err := New(controltest.New(t).Deps(), nil); err == nil {
 		t.Error("got no error for a missing certificate")
 	}
 }

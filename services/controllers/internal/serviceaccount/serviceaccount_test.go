@@ -20,11 +20,7 @@ func TestEveryNamespaceHasADefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "old"}})
 		p.Allow("create /serviceaccounts")
-		c, err := New(p.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Add(c.Run)
+		p.Declare(New)
 		p.Start()
 		controltest.Create(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
 		time.Sleep(time.Second)

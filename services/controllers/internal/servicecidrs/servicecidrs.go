@@ -5,6 +5,7 @@ package servicecidrs
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"time"
@@ -17,14 +18,15 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name is Kubernetes' name for the work queue and its metrics.
-	name           = "service_cidr_controller"
-	fieldManager   = "service-cidr-controller"
-	defaultWorkers = 5
+	// name is also the manager of the fields that the controller writes.
+	name = "service-cidr-controller"
+	// queue is Kubernetes' name for the work queue and its metrics.
+	queue   = "service_cidr_controller"
+	workers = 5
 
 	// finalizer keeps a ServiceCIDR whose addresses are in use.
 	finalizer = "networking.k8s.io/service-cidr-finalizer"
@@ -35,75 +37,58 @@ const (
 	grace = 10 * time.Second
 )
 
-// Controller is the controller of ServiceCIDRs.
-type Controller struct {
-	cfg       control.Config
-	cidrs     informer.SharedInformer[*networkingv1.ServiceCIDR]
+// reconciler reconciles ServiceCIDRs.
+type reconciler struct {
+	cidrs     *controller.Objects[*networkingv1.ServiceCIDR]
 	addresses informer.SharedInformer[*networkingv1.IPAddress]
-	client    client.Resource[*networkingv1.ServiceCIDR]
+	lists     client.Resource[*networkingv1.IPAddress]
+	logger    *slog.Logger
 }
 
-// New returns the controller and requests its informers.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{
-		cfg:       cfg,
-		cidrs:     informer.For[*networkingv1.ServiceCIDR](cfg.Informers),
-		addresses: informer.For[*networkingv1.IPAddress](cfg.Informers),
-		client:    client.Of[*networkingv1.ServiceCIDR](cfg.Client),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "servicecidrs",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(c.reconcile(ctx, key))
-		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	// A deleted ServiceCIDR waits for its addresses to be released, or for another ServiceCIDR to
-	// cover them.
-	enqueueDeleted := func() {
-		for _, cidr := range c.cidrs.Indexer().List() {
-			if cidr.DeletionTimestamp != nil {
-				queue.Enqueue(cidr.Name)
-			}
+// New declares the controller of ServiceCIDRs.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{
+		cidrs: controller.For[*networkingv1.ServiceCIDR](d), addresses: informer.For[*networkingv1.IPAddress](d.Informers),
+		lists: client.Of[*networkingv1.IPAddress](d.Client), logger: d.Logger,
+	}
+	r.cidrs.Handle = func(q controller.Queue, _, now *networkingv1.ServiceCIDR) {
+		if now != nil {
+			q.Add(now)
+		}
+		r.addDeleted(q)
+	}
+	released := func(q controller.Queue, _, now *networkingv1.IPAddress) {
+		if now == nil {
+			r.addDeleted(q)
 		}
 	}
-	changed := func(cidr *networkingv1.ServiceCIDR) {
-		queue.Enqueue(cidr.Name)
-		enqueueDeleted()
+	return &controller.Spec{
+		Name: name, Queue: queue, Resource: "servicecidrs", Workers: workers, Unhurried: true,
+		For: r.cidrs, Watches: []controller.Watch{controller.On(r.addresses, released)}, Reconcile: r.reconcile,
 	}
-	err := control.Handle(&handlers, c.cidrs, informer.ResourceEventHandlerFuncs[*networkingv1.ServiceCIDR]{
-		AddFunc:    func(cidr *networkingv1.ServiceCIDR, _ bool) { changed(cidr) },
-		UpdateFunc: func(_, cidr *networkingv1.ServiceCIDR) { changed(cidr) },
-		DeleteFunc: func(informer.DeletedObject[*networkingv1.ServiceCIDR]) { enqueueDeleted() },
-	})
-	if err == nil {
-		err = control.Handle(&handlers, c.addresses, informer.ResourceEventHandlerFuncs[*networkingv1.IPAddress]{
-			DeleteFunc: func(informer.DeletedObject[*networkingv1.IPAddress]) { enqueueDeleted() },
-		})
-	}
-	if err == nil {
-		err = queue.Run(ctx)
-	}
-	return handlers.Remove(err)
 }
 
-func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Result, error) {
-	cidr, found := c.cidrs.Indexer().GetByKey(key)
+// addDeleted asks for reconciles of the deleted ServiceCIDRs, which wait for their addresses to be released,
+// or for another ServiceCIDR to cover them.
+func (r *reconciler) addDeleted(q controller.Queue) {
+	for _, cidr := range r.cidrs.In("") {
+		if cidr.DeletionTimestamp != nil {
+			q.Add(cidr)
+		}
+	}
+}
+
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	cidr, found := r.cidrs.Get(key)
 	switch {
 	case !found:
 		return reconcile.Result{}, nil
 	case cidr.DeletionTimestamp == nil:
-		return reconcile.Result{}, c.keep(ctx, cidr)
+		return reconcile.Result{}, r.keep(ctx, cidr)
 	case !slices.Contains(cidr.Finalizers, finalizer):
 		return reconcile.Result{}, nil // Only other finalizers hold it now.
-	case c.needed(cidr, c.addresses.Indexer().List()):
-		return reconcile.Result{}, c.report(ctx, cidr, metav1.Condition{
+	case r.needed(cidr, r.addresses.Indexer().List()):
+		return reconcile.Result{}, r.report(ctx, cidr, metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: networkingv1.ServiceCIDRReasonTerminating,
 			Message: "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
 		})
@@ -111,32 +96,32 @@ func (c *Controller) reconcile(ctx context.Context, key string) (reconcile.Resul
 	if left := grace - time.Since(cidr.DeletionTimestamp.Time); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	return c.release(ctx, cidr)
+	return r.release(ctx, cidr)
 }
 
 // keep reports a ServiceCIDR as ready, after adding the finalizer if it lacks it.
-func (c *Controller) keep(ctx context.Context, cidr *networkingv1.ServiceCIDR) error {
+func (r *reconciler) keep(ctx context.Context, cidr *networkingv1.ServiceCIDR) error {
 	if !slices.Contains(cidr.Finalizers, finalizer) {
 		next := cidr.DeepCopy()
 		next.Finalizers = append(next.Finalizers, finalizer)
-		written, err := c.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+		written, err := r.cidrs.Client.Update(ctx, next, metav1.UpdateOptions{FieldManager: name})
 		if err != nil {
 			return gone(fmt.Errorf("holding ServiceCIDR %s: %w", cidr.Name, err))
 		}
 		cidr = written
 	}
-	return c.report(ctx, cidr, metav1.Condition{Status: metav1.ConditionTrue, Message: "Kubernetes Service CIDR is ready"})
+	return r.report(ctx, cidr, metav1.Condition{Status: metav1.ConditionTrue, Message: "Kubernetes Service CIDR is ready"})
 }
 
 // report writes whether a ServiceCIDR is ready, unless its status already says so.
-func (c *Controller) report(ctx context.Context, cidr *networkingv1.ServiceCIDR, ready metav1.Condition) error {
+func (r *reconciler) report(ctx context.Context, cidr *networkingv1.ServiceCIDR, ready metav1.Condition) error {
 	ready.Type = networkingv1.ServiceCIDRConditionReady
 	if meta.IsStatusConditionPresentAndEqual(cidr.Status.Conditions, ready.Type, ready.Status) {
 		return nil
 	}
 	next := cidr.DeepCopy()
 	meta.SetStatusCondition(&next.Status.Conditions, ready)
-	if _, err := c.client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+	if _, err := r.cidrs.Client.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: name}); err != nil {
 		return gone(fmt.Errorf("writing the status of ServiceCIDR %s: %w", cidr.Name, err))
 	}
 	return nil
@@ -144,29 +129,29 @@ func (c *Controller) report(ctx context.Context, cidr *networkingv1.ServiceCIDR,
 
 // release removes the finalizer if a fresh list shows no address that needs the ServiceCIDR: the
 // cache may be behind.
-func (c *Controller) release(ctx context.Context, cidr *networkingv1.ServiceCIDR) (reconcile.Result, error) {
-	addresses, _, err := client.Of[*networkingv1.IPAddress](c.cfg.Client).List(ctx, "", metav1.ListOptions{LabelSelector: allocated})
+func (r *reconciler) release(ctx context.Context, cidr *networkingv1.ServiceCIDR) (reconcile.Result, error) {
+	addresses, _, err := r.lists.List(ctx, "", metav1.ListOptions{LabelSelector: allocated})
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing the addresses of ServiceCIDR %s: %w", cidr.Name, err)
 	}
-	if c.needed(cidr, addresses) {
+	if r.needed(cidr, addresses) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	next := cidr.DeepCopy()
 	next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == finalizer })
-	if _, err := c.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}); err != nil {
+	if _, err := r.cidrs.Client.Update(ctx, next, metav1.UpdateOptions{FieldManager: name}); err != nil {
 		return reconcile.Result{}, gone(fmt.Errorf("releasing ServiceCIDR %s: %w", cidr.Name, err))
 	}
-	c.cfg.Logger.Info("service CIDR released", "name", cidr.Name)
+	r.logger.Info("service CIDR released", "name", cidr.Name)
 	return reconcile.Result{}, nil
 }
 
 // needed reports whether a service has an address in cidr that no other remaining ServiceCIDR
 // covers.
-func (c *Controller) needed(cidr *networkingv1.ServiceCIDR, addresses []*networkingv1.IPAddress) bool {
+func (r *reconciler) needed(cidr *networkingv1.ServiceCIDR, addresses []*networkingv1.IPAddress) bool {
 	own := prefixes(cidr)
 	var others []netip.Prefix
-	for _, other := range c.cidrs.Indexer().List() {
+	for _, other := range r.cidrs.Indexer().List() {
 		if other.Name != cidr.Name && other.DeletionTimestamp == nil {
 			others = append(others, prefixes(other)...)
 		}

@@ -39,11 +39,7 @@ func start(t *testing.T) *controltest.Plane {
 	p := controltest.New(t)
 	p.Allow("get list watch patch update networking.k8s.io/servicecidrs",
 		"patch update networking.k8s.io/servicecidrs/status", "get list watch networking.k8s.io/ipaddresses")
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	p.Start()
 	return p
 }
@@ -209,11 +205,7 @@ func TestTwoThatAreDeleted(t *testing.T) {
 func TestAnAddressTheCacheDoesNotShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.NewLate(t, "IPAddress", time.Minute)
-		c, err := New(p.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Add(c.Run)
+		p.Declare(New)
 		p.Start()
 		controltest.Create(p, cidr("a", "10.0.0.0/24"))
 		time.Sleep(time.Minute)

@@ -56,8 +56,8 @@ func NewClasses(d controller.Deps) *controller.Spec {
 		Name: "volumeattributesclass-protection-controller", Queue: "vacprotection", Resource: "volumeattributesclasses",
 		For: r.classes, Reconcile: r.reconcile,
 		Watches: []controller.Watch{
-			controller.Index(r.claims, byClass, func(c claim) ([]string, error) { return ofClaim(c), nil }),
-			controller.Index(r.volumes, byClass, func(v pv) ([]string, error) { return names(v.Spec.VolumeAttributesClassName), nil }),
+			controller.Indexed(r.claims, byClass, func(c claim) ([]string, error) { return ofClaim(c), nil }),
+			controller.Indexed(r.volumes, byClass, func(v pv) ([]string, error) { return names(v.Spec.VolumeAttributesClassName), nil }),
 			controller.On(r.claims, func(q controller.Queue, old, _ claim) {
 				if old != nil {
 					add(q, ofClaim(old))

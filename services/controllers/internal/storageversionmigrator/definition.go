@@ -23,12 +23,12 @@ const definitionManager = "migration-runner-controller"
 type definition = *apiextensionsv1.CustomResourceDefinition
 
 // definitionOf returns the definition of a migration's resource as etcd has it; nil if it has none.
-func (c *Controller) definitionOf(ctx context.Context, m migration) (definition, error) {
+func (r *reconciler) definitionOf(ctx context.Context, m migration) (definition, error) {
 	of := m.Spec.Resource
 	if of.Group == "" {
 		return nil, nil
 	}
-	found, err := client.Of[definition](c.cfg.Client).Get(ctx, "", of.Resource+"."+of.Group, metav1.GetOptions{})
+	found, err := client.Of[definition](r.client).Get(ctx, "", of.Resource+"."+of.Group, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -39,24 +39,24 @@ func (c *Controller) definitionOf(ctx context.Context, m migration) (definition,
 }
 
 // markDefinition writes into the definition of a migration's resource, if there is one, that the migration runs.
-func (c *Controller) markDefinition(ctx context.Context, m migration) error {
-	of, err := c.definitionOf(ctx, m)
+func (r *reconciler) markDefinition(ctx context.Context, m migration) error {
+	of, err := r.definitionOf(ctx, m)
 	if of == nil {
 		return err
 	}
-	return c.applyStatus(ctx, of, apiextensionsv1.ConditionTrue, runningReason, fmt.Sprintf("Migration %s is running", m.Name))
+	return r.applyStatus(ctx, of, apiextensionsv1.ConditionTrue, runningReason, fmt.Sprintf("Migration %s is running", m.Name))
 }
 
 // unmarkDefinition writes into the definition how a migration has ended. If it has succeeded, and the definition's
 // spec is still the one with which it began, etcd holds objects in the storage version only. Kubernetes 1.37 forgets
 // the other versions after a failure too, though etcd may hold objects in them.
-func (c *Controller) unmarkDefinition(ctx context.Context, m migration) error {
-	of, err := c.definitionOf(ctx, m)
+func (r *reconciler) unmarkDefinition(ctx context.Context, m migration) error {
+	of, err := r.definitionOf(ctx, m)
 	if of == nil {
 		return err
 	}
 	if !is(m, storagemigrationv1.MigrationSucceeded) {
-		return c.applyStatus(ctx, of, apiextensionsv1.ConditionFalse, "MigrationFailed", "The migration has failed")
+		return r.applyStatus(ctx, of, apiextensionsv1.ConditionFalse, "MigrationFailed", "The migration has failed")
 	}
 	message := "The migration has succeeded"
 	if began := apihelpers.FindCRDCondition(of, apiextensionsv1.StorageMigrating); began != nil && began.ObservedGeneration == of.Generation {
@@ -69,13 +69,13 @@ func (c *Controller) unmarkDefinition(ctx context.Context, m migration) error {
 	} else {
 		message += " but the stored versions have not been updated due to a generation mismatch"
 	}
-	return c.applyStatus(ctx, of, apiextensionsv1.ConditionFalse, "MigrationSucceeded", message)
+	return r.applyStatus(ctx, of, apiextensionsv1.ConditionFalse, "MigrationSucceeded", message)
 }
 
 // applyStatus writes the stored versions of a definition and its condition StorageMigrating. It is a conflict if the
 // definition has changed since it was read: its generation would be another one.
-func (c *Controller) applyStatus(ctx context.Context, of definition, value apiextensionsv1.ConditionStatus, reason, message string) error {
-	kind := scheme.For[definition](c.cfg.Client.Table())
+func (r *reconciler) applyStatus(ctx context.Context, of definition, value apiextensionsv1.ConditionStatus, reason, message string) error {
+	kind := scheme.For[definition](r.client.Table())
 	condition := apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.StorageMigrating, Status: value, LastTransitionTime: metav1.Now(),
 		Reason: reason, Message: message, ObservedGeneration: of.Generation,
@@ -90,7 +90,7 @@ func (c *Controller) applyStatus(ctx context.Context, of definition, value apiex
 		return fmt.Errorf("encoding the status of the definition %s: %w", of.Name, err)
 	}
 	force := true
-	err = c.cfg.Client.Do(ctx, client.Call{
+	err = r.client.Do(ctx, client.Call{
 		Verb: "patch", Kind: kind, Name: of.Name, Subresource: "status",
 		PatchType: types.ApplyYAMLPatchType, Patch: data, Options: &metav1.PatchOptions{FieldManager: definitionManager, Force: &force},
 	}, nil)

@@ -24,25 +24,25 @@ import (
 const page = 500
 
 // checkpoint writes into the status of a migration a revision that etcd has reached.
-func (c *Controller) checkpoint(ctx context.Context, m migration) (reconcile.Result, error) {
-	kind := c.served(m.Spec.Resource)
+func (r *reconciler) checkpoint(ctx context.Context, m migration) (reconcile.Result, error) {
+	kind := r.served(m.Spec.Resource)
 	switch {
 	case kind == nil:
-		return c.absent(ctx, m, "resource does not exist in discovery")
+		return r.absent(ctx, m, "resource does not exist in discovery")
 	case kind.Virtual:
-		return reconcile.Result{}, c.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", kind.GroupVersionResource()))
+		return reconcile.Result{}, r.fail(ctx, m, fmt.Sprintf("resource %q does not support discovery operations: [update patch list]", kind.GroupVersionResource()))
 	}
 	// Only the revision counts. A list without a version is as new as etcd.
-	list, _, err := c.list(ctx, kind, metav1.ListOptions{Limit: 1})
+	list, _, err := r.list(ctx, kind, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return c.delay(m, fmt.Errorf("error getting latest resourceVersion for %s: %w", kind.GroupVersionResource(), err))
+		return r.delay(m, fmt.Errorf("error getting latest resourceVersion for %s: %w", kind.GroupVersionResource(), err))
 	}
 	version := list.GetResourceVersion()
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return reconcile.Result{}, c.fail(ctx, m, fmt.Sprintf("latest resourceVersion for %s is not valid: %v", kind.GroupVersionResource(), err))
+		return reconcile.Result{}, r.fail(ctx, m, fmt.Sprintf("latest resourceVersion for %s is not valid: %v", kind.GroupVersionResource(), err))
 	}
 	m.Status.ResourceVersion = version
-	return reconcile.Result{}, c.write(ctx, m)
+	return reconcile.Result{}, r.write(ctx, m)
 }
 
 // tally counts the objects of a migration. Those of a page that was not read yet count as left, though some of them
@@ -66,24 +66,24 @@ func (t tally) progress() string {
 }
 
 // migrate patches all objects of a resource that are not newer than the checkpoint, page by page.
-func (c *Controller) migrate(ctx context.Context, m migration) (reconcile.Result, error) {
-	kind := c.served(m.Spec.Resource)
+func (r *reconciler) migrate(ctx context.Context, m migration) (reconcile.Result, error) {
+	kind := r.served(m.Spec.Resource)
 	if kind == nil {
-		return c.absent(ctx, m, unhandled+"unable to obtain GVR from discovery")
+		return r.absent(ctx, m, unhandled+"unable to obtain GVR from discovery")
 	}
 	var count tally
 	opts := metav1.ListOptions{Limit: page}
 	for first := true; first || opts.Continue != ""; {
-		if latest, found := c.migrations.Indexer().GetByKey(m.Name); !found || latest.UID != m.UID {
+		if latest, found := r.migrations.Indexer().GetByKey(m.Name); !found || latest.UID != m.UID {
 			return reconcile.Result{}, nil // It was deleted.
 		}
-		list, objects, err := c.list(ctx, kind, opts)
+		list, objects, err := r.list(ctx, kind, opts)
 		if token := continued(err); token != "" {
 			opts.Continue = token
 			continue
 		}
 		if err != nil {
-			return c.pause(ctx, m, count, fmt.Errorf("listing %s: %w", kind.GroupResource(), err))
+			return r.pause(ctx, m, count, fmt.Errorf("listing %s: %w", kind.GroupResource(), err))
 		}
 		first, opts.Continue, count.unseen = false, list.GetContinue(), 0
 		if remaining := list.GetRemainingItemCount(); remaining != nil {
@@ -91,15 +91,15 @@ func (c *Controller) migrate(ctx context.Context, m migration) (reconcile.Result
 		}
 		count.seen += len(objects)
 		for _, obj := range objects {
-			err := c.rewrite(ctx, kind, obj, m.Status.ResourceVersion)
+			err := r.rewrite(ctx, kind, obj, m.Status.ResourceVersion)
 			switch {
 			case err == nil:
 				count.settled++
 			case ctx.Err() != nil || !final(err):
-				return c.pause(ctx, m, count, err)
+				return r.pause(ctx, m, count, err)
 			default:
 				setRunning(m, count.progress())
-				return reconcile.Result{}, c.fail(ctx, m, fmt.Sprintf("%d/%d not yet migrated. %s%v", count.left(), count.total(), unhandled, err))
+				return reconcile.Result{}, r.fail(ctx, m, fmt.Sprintf("%d/%d not yet migrated. %s%v", count.left(), count.total(), unhandled, err))
 			}
 		}
 	}
@@ -108,13 +108,13 @@ func (c *Controller) migrate(ctx context.Context, m migration) (reconcile.Result
 		Type: string(storagemigrationv1.MigrationSucceeded), Status: metav1.ConditionTrue,
 		Reason: "StorageVersionMigrationSucceeded", Message: "Migration completed",
 	})
-	c.cfg.Logger.InfoContext(ctx, "storage version migration completed", "name", m.Name, "resource", m.Spec.Resource.String(), "objects", count.total())
-	return reconcile.Result{}, c.write(ctx, m)
+	r.logger.InfoContext(ctx, "storage version migration completed", "name", m.Name, "resource", m.Spec.Resource.String(), "objects", count.total())
+	return reconcile.Result{}, r.write(ctx, m)
 }
 
 // rewrite patches an object so that the apiserver writes it in the form in which etcd holds new objects. There is
 // nothing to do if the object is newer than the checkpoint, or has changed or gone since it was read.
-func (c *Controller) rewrite(ctx context.Context, kind *scheme.Kind, obj scheme.Object, checkpoint string) error {
+func (r *reconciler) rewrite(ctx context.Context, kind *scheme.Kind, obj scheme.Object, checkpoint string) error {
 	order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), checkpoint)
 	if err != nil || order > 0 {
 		return err
@@ -126,7 +126,7 @@ func (c *Controller) rewrite(ctx context.Context, kind *scheme.Kind, obj scheme.
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	err = c.cfg.Client.Do(ctx, client.Call{
+	err = r.client.Do(ctx, client.Call{
 		Verb: "patch", Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(),
 		PatchType: types.MergePatchType, Patch: data, Options: &metav1.PatchOptions{FieldManager: name},
 	}, nil)
@@ -137,19 +137,19 @@ func (c *Controller) rewrite(ctx context.Context, kind *scheme.Kind, obj scheme.
 }
 
 // pause writes the cause of a delay into the status of a migration, which starts again later.
-func (c *Controller) pause(ctx context.Context, m migration, count tally, cause error) (reconcile.Result, error) {
+func (r *reconciler) pause(ctx context.Context, m migration, count tally, cause error) (reconcile.Result, error) {
 	if ctx.Err() == nil && setRunning(m, count.progress()+"; transient error: "+cause.Error()) {
-		if err := c.write(ctx, m); err != nil {
+		if err := r.write(ctx, m); err != nil {
 			return reconcile.Result{}, errors.Join(cause, err)
 		}
 	}
-	return c.delay(m, fmt.Errorf("migrating %s: %w", m.Spec.Resource.String(), cause))
+	return r.delay(m, fmt.Errorf("migrating %s: %w", m.Spec.Resource.String(), cause))
 }
 
 // delay lets a migration wait for as long as the apiserver asks, or for longer after each failure.
-func (c *Controller) delay(m migration, cause error) (reconcile.Result, error) {
+func (r *reconciler) delay(m migration, cause error) (reconcile.Result, error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(cause); ok {
-		c.cfg.Logger.Warn("storage version migration waits", "name", m.Name, "seconds", seconds, "err", cause)
+		r.logger.Warn("storage version migration waits", "name", m.Name, "seconds", seconds, "err", cause)
 		return reconcile.Result{RequeueAfter: max(time.Second, time.Duration(seconds)*time.Second)}, nil
 	}
 	return reconcile.Result{}, cause
@@ -169,9 +169,9 @@ func final(err error) bool {
 }
 
 // list returns a page of the objects of a kind.
-func (c *Controller) list(ctx context.Context, kind *scheme.Kind, opts metav1.ListOptions) (metav1.ListInterface, []scheme.Object, error) {
+func (r *reconciler) list(ctx context.Context, kind *scheme.Kind, opts metav1.ListOptions) (metav1.ListInterface, []scheme.Object, error) {
 	list := kind.NewList()
-	if err := c.cfg.Client.Do(ctx, client.Call{Verb: "list", Kind: kind, Options: &opts}, list); err != nil {
+	if err := r.client.Do(ctx, client.Call{Verb: "list", Kind: kind, Options: &opts}, list); err != nil {
 		return nil, nil, err
 	}
 	about, err := meta.ListAccessor(list)

@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -25,16 +26,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
 	// name is Kubernetes' name of the controller, of its queue, and of the writer of its patches.
-	name           = "storage-version-migrator-controller"
-	defaultWorkers = 5
+	name    = "storage-version-migrator-controller"
+	workers = 5
 
 	// grace is how long the resource of a new migration may be unknown.
 	grace = time.Minute
@@ -49,57 +49,46 @@ const (
 
 type migration = *storagemigrationv1.StorageVersionMigration
 
-// Controller is the controller of StorageVersionMigrations.
-type Controller struct {
-	cfg        control.Config
-	migrations informer.SharedInformer[migration]
-	client     client.Resource[migration]
+// reconciler reconciles resources, by their StorageVersionMigrations. Its keys are resources: Name is
+// "deployments.apps".
+type reconciler struct {
+	migrations *controller.Objects[migration]
+	client     client.Interface
+	logger     *slog.Logger
 }
 
-// New returns the controller and requests its informer.
-func New(cfg control.Config) (*Controller, error) {
-	return &Controller{
-		cfg:        cfg,
-		migrations: informer.For[migration](cfg.Informers),
-		client:     client.Of[migration](cfg.Client),
-	}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[metav1.GroupResource]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "storageversionmigrations",
-		Reconcile: func(ctx context.Context, of metav1.GroupResource) (reconcile.Result, error) {
-			return control.Requeue(c.reconcile(ctx, of))
-		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.migrations, informer.ResourceEventHandlerFuncs[migration]{
-		AddFunc:    func(m migration, _ bool) { queue.Enqueue(m.Spec.Resource) },
-		UpdateFunc: func(_, m migration) { queue.Enqueue(m.Spec.Resource) },
-		DeleteFunc: func(informer.DeletedObject[migration]) {
-			// It may have been the one for which others wait; its last state may be unknown.
-			for _, m := range c.migrations.Indexer().List() {
-				queue.Enqueue(m.Spec.Resource)
-			}
-		},
-	})
-	if err == nil {
-		err = queue.Run(ctx)
+// New declares the controller of StorageVersionMigrations.
+func New(d controller.Deps) *controller.Spec {
+	r := &reconciler{migrations: controller.For[migration](d), client: d.Client, logger: d.Logger}
+	r.migrations.Handle = r.changed
+	return &controller.Spec{
+		Name: name, Resource: "storageversionmigrations", Workers: workers, Unhurried: true,
+		For: r.migrations, Reconcile: r.reconcile,
 	}
-	return handlers.Remove(err)
 }
+
+// changed asks for a reconcile of a migration's resource; of all if the migration is gone, for it may have
+// been the one for which others wait.
+func (r *reconciler) changed(q controller.Queue, _, now migration) {
+	if now != nil {
+		q.AddKey(keyOf(now))
+		return
+	}
+	for _, m := range r.migrations.In("") {
+		q.AddKey(keyOf(m))
+	}
+}
+
+func keyOf(m migration) controller.Key { return controller.Key{Name: m.Spec.Resource.String()} }
 
 // reconcile makes the next step of the migrations of a resource. A step ends with a write of a status, which
 // leads to the next one.
-func (c *Controller) reconcile(ctx context.Context, of metav1.GroupResource) (reconcile.Result, error) {
+func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
 	var running, next migration
-	for _, m := range c.inOrder(of) {
+	for _, m := range r.inOrder(key) {
 		switch ended := is(m, storagemigrationv1.MigrationSucceeded) || is(m, storagemigrationv1.MigrationFailed); {
 		case ended && is(m, storagemigrationv1.MigrationRunning):
-			if err := c.giveWay(ctx, m.DeepCopy()); err != nil {
+			if err := r.giveWay(ctx, m.DeepCopy()); err != nil {
 				return reconcile.Result{}, err
 			}
 		case ended:
@@ -111,18 +100,18 @@ func (c *Controller) reconcile(ctx context.Context, of metav1.GroupResource) (re
 	}
 	switch {
 	case running != nil && running.Status.ResourceVersion == "":
-		return c.checkpoint(ctx, running)
+		return r.checkpoint(ctx, running)
 	case running != nil:
-		return c.migrate(ctx, running)
+		return r.migrate(ctx, running)
 	case next != nil:
-		return reconcile.Result{}, c.begin(ctx, next)
+		return reconcile.Result{}, r.begin(ctx, next)
 	}
 	return reconcile.Result{}, nil
 }
 
 // inOrder returns the migrations of a resource, the oldest first.
-func (c *Controller) inOrder(of metav1.GroupResource) []migration {
-	all := slices.DeleteFunc(c.migrations.Indexer().List(), func(m migration) bool { return m.Spec.Resource != of })
+func (r *reconciler) inOrder(of controller.Key) []migration {
+	all := slices.DeleteFunc(r.migrations.Indexer().List(), func(m migration) bool { return keyOf(m) != of })
 	slices.SortFunc(all, func(a, b migration) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
@@ -130,47 +119,47 @@ func (c *Controller) inOrder(of metav1.GroupResource) []migration {
 }
 
 // begin makes a migration the one that runs.
-func (c *Controller) begin(ctx context.Context, m migration) error {
-	if err := c.markDefinition(ctx, m); err != nil {
+func (r *reconciler) begin(ctx context.Context, m migration) error {
+	if err := r.markDefinition(ctx, m); err != nil {
 		return err
 	}
 	setRunning(m, "The migration is running")
-	c.cfg.Logger.InfoContext(ctx, "storage version migration begins", "name", m.Name, "resource", m.Spec.Resource.String())
-	return c.write(ctx, m)
+	r.logger.InfoContext(ctx, "storage version migration begins", "name", m.Name, "resource", m.Spec.Resource.String())
+	return r.write(ctx, m)
 }
 
 // giveWay lets the next migration of the resource begin.
-func (c *Controller) giveWay(ctx context.Context, m migration) error {
-	if err := c.unmarkDefinition(ctx, m); err != nil {
+func (r *reconciler) giveWay(ctx context.Context, m migration) error {
+	if err := r.unmarkDefinition(ctx, m); err != nil {
 		return err
 	}
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
 		Type: string(storagemigrationv1.MigrationRunning), Status: metav1.ConditionFalse,
 		Reason: "MigrationCompleted", Message: "Migration completed", ObservedGeneration: m.Generation,
 	})
-	return c.write(ctx, m)
+	return r.write(ctx, m)
 }
 
 // fail ends a migration for a reason that would not go away.
-func (c *Controller) fail(ctx context.Context, m migration, message string) error {
-	c.cfg.Logger.WarnContext(ctx, "storage version migration failed", "name", m.Name, "resource", m.Spec.Resource.String(), "message", message)
+func (r *reconciler) fail(ctx context.Context, m migration, message string) error {
+	r.logger.WarnContext(ctx, "storage version migration failed", "name", m.Name, "resource", m.Spec.Resource.String(), "message", message)
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
 		Type: string(storagemigrationv1.MigrationFailed), Status: metav1.ConditionTrue, Reason: failedReason, Message: message,
 	})
-	return c.write(ctx, m)
+	return r.write(ctx, m)
 }
 
 // absent waits for a resource that is not served, which a definition may be about to change, and then fails.
-func (c *Controller) absent(ctx context.Context, m migration, message string) (reconcile.Result, error) {
+func (r *reconciler) absent(ctx context.Context, m migration, message string) (reconcile.Result, error) {
 	if time.Since(m.CreationTimestamp.Time) < grace {
 		return reconcile.Result{RequeueAfter: absentDelay}, nil
 	}
-	return reconcile.Result{}, c.fail(ctx, m, message)
+	return reconcile.Result{}, r.fail(ctx, m, message)
 }
 
 // write writes the status of a migration, unless it is deleted.
-func (c *Controller) write(ctx context.Context, m migration) error {
-	_, err := c.client.UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: name})
+func (r *reconciler) write(ctx context.Context, m migration) error {
+	_, err := r.migrations.Client.UpdateStatus(ctx, m, metav1.UpdateOptions{FieldManager: name})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of the storage version migration %s: %w", m.Name, err)
 	}
@@ -179,9 +168,9 @@ func (c *Controller) write(ctx context.Context, m migration) error {
 
 // served returns the kind by which clients ask for the objects of a resource: the stored one if that is served; nil
 // if there is none.
-func (c *Controller) served(of metav1.GroupResource) *scheme.Kind {
+func (r *reconciler) served(of metav1.GroupResource) *scheme.Kind {
 	var found *scheme.Kind
-	for _, kind := range c.cfg.Client.Table().Kinds() {
+	for _, kind := range r.client.Table().Kinds() {
 		if kind.Group == of.Group && kind.Resource == of.Resource && !kind.Unserved && (found == nil || kind.Stored()) {
 			found = kind
 		}

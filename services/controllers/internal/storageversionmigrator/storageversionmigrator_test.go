@@ -89,11 +89,7 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 	w := &world{t: t, Plane: p, api: &applying{Interface: p.Config.Client, plane: p}}
 	p.Config.Client = w.api
 	p.Allow("list patch *", "get apiextensions.k8s.io/customresourcedefinitions", "update storagemigration.k8s.io/storageversionmigrations/status")
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	return w
 }
 

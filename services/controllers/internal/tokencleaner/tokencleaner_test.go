@@ -31,11 +31,7 @@ func plane(t *testing.T) *controltest.Plane {
 	t.Helper()
 	p := controltest.New(t)
 	p.Allow("get list watch delete /secrets", controltest.Events)
-	c, err := New(p.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Add(c.Run)
+	p.Declare(New)
 	p.Start()
 	return p
 }

@@ -19,7 +19,7 @@ import (
 // check returns what is wrong with the types in a policy's validations. As in Kubernetes, each kind of
 // object is checked alone, and a kind without a schema not at all. The texts are those of Kubernetes'
 // TypeChecker, which cannot be imported without the whole clientset.
-func (c *Controller) check(ctx context.Context, p policy) ([]registrationv1.ExpressionWarning, error) {
+func (c *checker) check(ctx context.Context, p policy) ([]registrationv1.ExpressionWarning, error) {
 	compilers, err := c.compilers(ctx, p)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ type compiler struct {
 }
 
 // compilers returns a compiler for each kind that a policy names, with the policy's variables.
-func (c *Controller) compilers(ctx context.Context, p policy) ([]compiler, error) {
+func (c *checker) compilers(ctx context.Context, p policy) ([]compiler, error) {
 	kinds, err := c.kindsOf(ctx, p.Spec.MatchConstraints)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,6 @@ import (
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
 )
 
 // documents are OpenAPI documents in the form in which apiservers publish them, by path.
@@ -119,10 +118,10 @@ func gadgets(t *testing.T) []*scheme.Kind {
 }
 
 // newChecker returns a controller that reads the documents.
-func newChecker(definitions Definitions) (*Controller, *fake.Client) {
+func newChecker(definitions Definitions) (*checker, *fake.Client) {
 	c := fake.New(scheme.New())
 	c.OnDocument(func(path string) ([]byte, error) { return documentAt(strings.TrimPrefix(path, "/openapi/v3/")) })
-	return &Controller{cfg: control.Config{Client: c}, definitions: definitions}, c
+	return &checker{client: c, definitions: definitions}, c
 }
 
 // numbered are the names of types, in which Kubernetes has the time.
@@ -209,7 +208,7 @@ func TestCustomKindsAreAwaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	refreshed := 0
-	var c *Controller
+	var c *checker
 	var api *fake.Client
 	c, api = newChecker(known(func() error {
 		refreshed++

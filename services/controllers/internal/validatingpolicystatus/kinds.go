@@ -21,7 +21,7 @@ const (
 
 // kindsOf returns the kinds that a policy names without wildcards, sorted. A resource that is unknown is
 // looked for again when all definitions are known.
-func (c *Controller) kindsOf(ctx context.Context, constraints *registrationv1.MatchResources) ([]schema.GroupVersionKind, error) {
+func (c *checker) kindsOf(ctx context.Context, constraints *registrationv1.MatchResources) ([]schema.GroupVersionKind, error) {
 	if constraints == nil {
 		return nil, nil
 	}
@@ -79,10 +79,10 @@ func resourcesOf(rule *registrationv1.Rule) func(yield func(schema.GroupVersionR
 
 // kindsFor returns the kinds of a resource, by its plural or singular name. As for Kubernetes' RESTMapper,
 // the core group, which is empty, stands for any group.
-func (c *Controller) kindsFor(of schema.GroupVersionResource) []schema.GroupVersionKind {
+func (c *checker) kindsFor(of schema.GroupVersionResource) []schema.GroupVersionKind {
 	var found []schema.GroupVersionKind
 	name := strings.ToLower(of.Resource)
-	for _, kind := range c.cfg.Client.Table().Kinds() {
+	for _, kind := range c.client.Table().Kinds() {
 		if kind.Unserved || kind.Version != of.Version || of.Group != "" && kind.Group != of.Group {
 			continue
 		}

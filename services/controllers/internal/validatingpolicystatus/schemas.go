@@ -30,8 +30,8 @@ type schemas struct {
 // document holds the schemas of an OpenAPI document, by name.
 type document map[string]*spec.Schema
 
-func (c *Controller) newSchemas() *schemas {
-	return &schemas{client: c.cfg.Client, documents: map[schema.GroupVersion]document{}}
+func (c *checker) newSchemas() *schemas {
+	return &schemas{client: c.client, documents: map[schema.GroupVersion]document{}}
 }
 
 // declared returns the type of a kind's objects, nil for any; and whether the kind has a schema.

@@ -14,16 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/controllers/internal/control"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
 const (
-	// name is Kubernetes' name of the queue, and of the writer of the status.
-	name           = "validatingadmissionpolicy-status"
-	defaultWorkers = 5
+	// queue is Kubernetes' name of the queue, and of the writer of the status.
+	queue   = "validatingadmissionpolicy-status"
+	workers = 5
 )
 
 type policy = *registrationv1.ValidatingAdmissionPolicy
@@ -34,42 +33,28 @@ type Definitions interface {
 	Refresh(ctx context.Context) error
 }
 
-// Controller is the controller of the status of ValidatingAdmissionPolicies.
-type Controller struct {
-	cfg         control.Config
+// checker reconciles ValidatingAdmissionPolicies.
+type checker struct {
+	client      client.Interface
 	definitions Definitions
-	policies    informer.SharedInformer[policy]
+	policies    *controller.Objects[policy]
 }
 
-// New returns the controller and requests its informer.
-func New(cfg control.Config, definitions Definitions) (*Controller, error) {
-	return &Controller{cfg: cfg, definitions: definitions, policies: informer.For[policy](cfg.Informers)}, nil
-}
-
-// Run reconciles until ctx ends. It may be called again after it has returned.
-func (c *Controller) Run(ctx context.Context) error {
-	var handlers control.Handlers
-	queue := reconcile.New(reconcile.Config[string]{
-		Name: name, Workers: c.cfg.WorkersOr(defaultWorkers), Resource: "validatingadmissionpolicies",
-		Reconcile: func(ctx context.Context, key string) (reconcile.Result, error) {
-			return control.Requeue(reconcile.Result{}, c.reconcile(ctx, key))
+// New declares the controller.
+func New(d controller.Deps, definitions Definitions) *controller.Spec {
+	c := &checker{client: d.Client, definitions: definitions, policies: controller.For[policy](d)}
+	return &controller.Spec{
+		Name: "validatingadmissionpolicy-status-controller", Queue: queue, Resource: "validatingadmissionpolicies", Workers: workers,
+		For: c.policies,
+		Reconcile: func(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+			return reconcile.Result{}, c.reconcile(ctx, key)
 		},
-		WaitFor: handlers.Checkers, Reads: &handlers.Reads,
-		Logger: c.cfg.Logger, Registerer: c.cfg.Registerer, Trace: c.cfg.Trace,
-	})
-	err := control.Handle(&handlers, c.policies, informer.ResourceEventHandlerFuncs[policy]{
-		AddFunc:    func(p policy, _ bool) { queue.Enqueue(p.Name) },
-		UpdateFunc: func(_, p policy) { queue.Enqueue(p.Name) },
-	})
-	if err == nil {
-		err = queue.Run(ctx)
 	}
-	return handlers.Remove(err)
 }
 
 // reconcile checks a policy of which there is a new generation.
-func (c *Controller) reconcile(ctx context.Context, key string) error {
-	p, found := c.policies.Indexer().GetByKey(key)
+func (c *checker) reconcile(ctx context.Context, key controller.Key) error {
+	p, found := c.policies.Get(key)
 	if !found || p.Generation <= p.Status.ObservedGeneration {
 		return nil
 	}
@@ -81,8 +66,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) error {
 }
 
 // apply writes the outcome of a check, unless the policy is deleted.
-func (c *Controller) apply(ctx context.Context, p policy, warnings []registrationv1.ExpressionWarning) error {
-	kind := scheme.For[policy](c.cfg.Client.Table())
+func (c *checker) apply(ctx context.Context, p policy, warnings []registrationv1.ExpressionWarning) error {
+	kind := scheme.For[policy](c.client.Table())
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": map[string]any{"name": p.Name},
 		"status": registrationv1.ValidatingAdmissionPolicyStatus{
@@ -93,9 +78,9 @@ func (c *Controller) apply(ctx context.Context, p policy, warnings []registratio
 		return fmt.Errorf("encoding the status of the policy %s: %w", p.Name, err)
 	}
 	force := true
-	err = c.cfg.Client.Do(ctx, client.Call{
+	err = c.client.Do(ctx, client.Call{
 		Verb: "patch", Kind: kind, Name: p.Name, Subresource: "status",
-		PatchType: types.ApplyYAMLPatchType, Patch: data, Options: &metav1.PatchOptions{FieldManager: name, Force: &force},
+		PatchType: types.ApplyYAMLPatchType, Patch: data, Options: &metav1.PatchOptions{FieldManager: queue, Force: &force},
 	}, nil)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the status of the policy %s: %w", p.Name, err)

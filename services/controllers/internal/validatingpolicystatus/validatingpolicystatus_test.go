@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -81,11 +82,7 @@ func TestStatus(t *testing.T) {
 			}
 			return documentAt(strings.TrimPrefix(path, "/openapi/v3/"))
 		})
-		c, err := New(p.Config, known(func() error { return nil }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Add(c.Run)
+		p.Declare(func(d controller.Deps) *controller.Spec { return New(d, known(func() error { return nil })) })
 		p.Start()
 		rules := []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
 			Operations: []registrationv1.OperationType{"CREATE"},

@@ -21,7 +21,6 @@ func notActedOn() map[string][]NotActedOn {
 	)
 	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
 	rows := map[string][]NotActedOn{
-		"ReplicationController.":                                  whole("replicationcontroller-controller", noPods),
 		"DaemonSet.apps":                                          whole("daemonset-controller", noPods),
 		"StatefulSet.apps":                                        whole("statefulset-controller", noPods),
 		"Job.batch":                                               whole("job-controller", noPods),

@@ -63,6 +63,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"certificatesigningrequest-signing-controller", func() (runner, error) { return checked(s.signer(d)) }},
 		{"deployment-controller", declared(deployment.New)},
 		{"replicaset-controller", declared(replicaset.New)},
+		{"replicationcontroller-controller", declared(replicaset.NewReplication)},
 		{"namespace-controller", func() (runner, error) { return checked(namespace.New(d, s.definitions), nil) }},
 		{"serviceaccount-controller", declared(serviceaccount.New)},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return checked(rootca.New(d, s.cfg.RootCA)) }},

@@ -140,7 +140,8 @@ func exempt(path string) bool {
 var acts = map[string]string{
 	"Namespace": "namespace-controller", "ServiceAccount": "serviceaccount-controller", "ResourceQuota": "resourcequota-controller",
 	"Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller", "PodDisruptionBudget": "disruption-controller",
-	"ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller", "Node": "node-lifecycle-controller",
+	"ReplicationController": "replicationcontroller-controller",
+	"ClusterRole":           "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller", "Node": "node-lifecycle-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller",
 	"Pod":                       "scheduler, node agent", "ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",

@@ -14,19 +14,20 @@ import (
 )
 
 // manage creates the missing pods or deletes the surplus ones, up to burst at a time.
-func (r *reconciler) manage(ctx context.Context, rs *appsv1.ReplicaSet, active []*corev1.Pod) error {
-	switch surplus := len(active) - int(replicas(rs)); {
+func (r *reconciler[T]) manage(ctx context.Context, set T, active []*corev1.Pod) error {
+	switch surplus := len(active) - int(replicas(r.view(set))); {
 	case surplus < 0:
-		return r.createPods(ctx, rs, min(-surplus, burst))
+		return r.createPods(ctx, set, min(-surplus, burst))
 	case surplus > 0:
-		return r.deletePods(ctx, rs, active, min(surplus, burst))
+		return r.deletePods(ctx, set, active, min(surplus, burst))
 	}
 	return nil
 }
 
-func (r *reconciler) createPods(ctx context.Context, rs *appsv1.ReplicaSet, count int) error {
+func (r *reconciler[T]) createPods(ctx context.Context, set T, count int) error {
+	template := &r.view(set).Spec.Template
 	_, err := podcontrol.SlowStart(count, func(int) error {
-		err := r.control.Create(ctx, rs, &rs.Spec.Template, "")
+		err := r.control.Create(ctx, set, template, "")
 		if podcontrol.IsEnding(err) {
 			return nil
 		}
@@ -35,8 +36,8 @@ func (r *reconciler) createPods(ctx context.Context, rs *appsv1.ReplicaSet, coun
 	return err
 }
 
-func (r *reconciler) deletePods(ctx context.Context, rs *appsv1.ReplicaSet, active []*corev1.Pod, count int) error {
-	related, err := r.related(rs)
+func (r *reconciler[T]) deletePods(ctx context.Context, set T, active []*corev1.Pod, count int) error {
+	related, err := r.related(set)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (r *reconciler) deletePods(ctx context.Context, rs *appsv1.ReplicaSet, acti
 	var deletions sync.WaitGroup
 	for i, pod := range doomed {
 		deletions.Go(func() {
-			if err := r.control.Delete(ctx, rs, pod); !apierrors.IsNotFound(err) {
+			if err := r.control.Delete(ctx, set, pod); !apierrors.IsNotFound(err) {
 				faults[i] = err
 			}
 		})
@@ -59,13 +60,13 @@ func (r *reconciler) deletePods(ctx context.Context, rs *appsv1.ReplicaSet, acti
 	return nil
 }
 
-// related returns the pods of all ReplicaSets with the same controller, rs included, so that a
+// related returns the pods of all sets with the same controller, set included, so that a
 // Deployment's old and new pods are spread over nodes together.
-func (r *reconciler) related(rs *appsv1.ReplicaSet) ([]*corev1.Pod, error) {
-	siblings := []*appsv1.ReplicaSet{rs}
-	if owner := metav1.GetControllerOfNoCopy(rs); owner != nil {
-		for _, other := range r.sets.In(rs.Namespace) {
-			if ref := metav1.GetControllerOfNoCopy(other); ref != nil && ref.UID == owner.UID && other.UID != rs.UID {
+func (r *reconciler[T]) related(set T) ([]*corev1.Pod, error) {
+	siblings := []T{set}
+	if owner := metav1.GetControllerOfNoCopy(set); owner != nil {
+		for _, other := range r.sets.In(set.GetNamespace()) {
+			if ref := metav1.GetControllerOfNoCopy(other); ref != nil && ref.UID == owner.UID && other.GetUID() != set.GetUID() {
 				siblings = append(siblings, other)
 			}
 		}

@@ -13,10 +13,9 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// newStatus computes a ReplicaSet's status, and returns after how long the next ready pod becomes
-// available; 0 if no pod will by time alone.
-func newStatus(rs *appsv1.ReplicaSet, active, terminating []*corev1.Pod, manageErr error,
-	now time.Time) (appsv1.ReplicaSetStatus, time.Duration) {
+// newStatus computes the status of a set, but for the pods that are being deleted, and returns after how
+// long the next ready pod becomes available; 0 if no pod will by time alone.
+func newStatus(rs *appsv1.ReplicaSet, active []*corev1.Pod, manageErr error, now time.Time) (appsv1.ReplicaSetStatus, time.Duration) {
 	status := *rs.Status.DeepCopy()
 	template := labels.Set(rs.Spec.Template.Labels).AsSelectorPreValidated()
 	minReady := time.Duration(rs.Spec.MinReadySeconds) * time.Second
@@ -41,8 +40,6 @@ func newStatus(rs *appsv1.ReplicaSet, active, terminating []*corev1.Pod, manageE
 	status.FullyLabeledReplicas = labelled
 	status.ReadyReplicas = ready
 	status.AvailableReplicas = available
-	ending := int32(len(terminating))
-	status.TerminatingReplicas = &ending
 
 	failed := slices.ContainsFunc(status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
 		return c.Type == appsv1.ReplicaSetReplicaFailure

@@ -103,7 +103,8 @@ upstream: ## Compare the services with Kubernetes' own code, with SEEDS random w
 		name=$${module%%=*} data=$(CURDIR)/$${module#*=}/testdata; echo "== $$name"; \
 		(cd test/upstream/$$name && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream-$$name.txt \
 			$(if $(SEED),-seed $(SEED),-vectors $$data)) || failed="$$failed $$name"; \
-	done; echo "== customresources"; $(MAKE) --no-print-directory upstream-crd || failed="$$failed customresources"; \
+	done; echo "== controllers"; (cd test/upstream/controllers && go test -count=1 .) || failed="$$failed controllers"; \
+	echo "== customresources"; $(MAKE) --no-print-directory upstream-crd || failed="$$failed customresources"; \
 	echo "== swap"; $(MAKE) --no-print-directory upstream-swap || failed="$$failed swap"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 

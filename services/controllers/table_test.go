@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -83,5 +84,28 @@ func TestOnlyListedControllersRun(t *testing.T) {
 	}
 	if len(s.controllers) != 1 || s.collector != nil {
 		t.Errorf("%d controllers run, with a garbage collector: %v", len(s.controllers), s.collector != nil)
+	}
+}
+
+// TestEveryControllerOfKubernetesRunsOrHasAReason compares the table with testdata/names.txt.
+func TestEveryControllerOfKubernetesRunsOrHasAReason(t *testing.T) {
+	data, err := os.ReadFile("testdata/names.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []string
+	for line := range strings.Lines(string(data)) {
+		name, reason, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch {
+		case name == "" || name == "#":
+		case reason == "":
+			runs = append(runs, name)
+		case slices.Contains(Names(), name):
+			t.Errorf("%s runs, and testdata/names.txt has a reason why it does not: %s", name, reason)
+		}
+	}
+	slices.Sort(runs)
+	if !slices.Equal(runs, Names()) {
+		t.Errorf("testdata/names.txt says that %q run, but the table has %q", runs, Names())
 	}
 }

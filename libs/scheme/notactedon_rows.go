@@ -27,8 +27,6 @@ func notActedOn() map[string][]NotActedOn {
 		"CronJob.batch":                                           whole("cronjob-controller", "no Jobs are made for it"),
 		"HorizontalPodAutoscaler.autoscaling":                     whole("horizontal-pod-autoscaler-controller", noScaling),
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
-		"Ingress.networking.k8s.io":                               whole("endpointslice-controller", noTraffic+", and there are no EndpointSlices for an ingress controller to follow"),
-		"IngressClass.networking.k8s.io":                          whole("endpointslice-controller", noTraffic),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),
 		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
 		"PersistentVolume.":                                       whole(binder, noVolumes),

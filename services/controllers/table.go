@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
+	"github.com/garboard/garboard/services/controllers/internal/endpointslice"
 	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
@@ -83,6 +84,20 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"ephemeral-volume-controller", declared(ephemeralvolume.New)},
 		{"validatingadmissionpolicy-status-controller", func() (runner, error) { return checked(validatingpolicystatus.New(d, s.definitions), nil) }},
 		{"storage-version-migrator-controller", declared(storageversionmigrator.New)},
+		{"endpointslice-controller", declared(endpointslice.New)},
+		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
+		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
+		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},
+		{"node-lifecycle-controller", func() (runner, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) }},
+		{"resourcequota-controller", func() (runner, error) { return resourcequota.New(cfg, source) }},
+		{"disruption-controller", func() (runner, error) { return disruption.New(cfg) }},
+		{"clusterrole-aggregation-controller", func() (runner, error) { return clusterroleaggregation.New(cfg) }},
+		{"token-cleaner-controller", func() (runner, error) { return tokencleaner.New(cfg) }},
+		{"bootstrap-signer-controller", func() (runner, error) { return bootstrapsigner.New(cfg) }},
+		{"certificatesigningrequest-approving-controller", func() (runner, error) { return csrapprover.New(cfg) }},
+		{"certificatesigningrequest-cleaner-controller", func() (runner, error) { return csrcleaner.New(cfg) }},
+		{"service-cidr-controller", func() (runner, error) { return servicecidrs.New(cfg) }},
+		{"storage-version-migrator-controller", func() (runner, error) { return storageversionmigrator.New(cfg) }},
 	}
 }
 

@@ -149,6 +149,7 @@ var acts = map[string]string{
 	"ClusterRoleBinding": "authorizer", "Role": "authorizer", "RoleBinding": "authorizer", "IPAddress": "allocator of Services",
 	"ValidatingAdmissionPolicy": "validatingadmissionpolicy-status-controller", "ValidatingAdmissionPolicyBinding": "admission",
 	"MutatingAdmissionPolicy": "admission", "MutatingAdmissionPolicyBinding": "admission",
+	"Ingress": "for ingress controllers, which follow EndpointSlices", "IngressClass": "for ingress controllers",
 	"Event": "for people", "Lease": "for programs", "PodTemplate": "for programs", "ControllerRevision": "for programs",
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
+	"github.com/garboard/garboard/services/controllers/internal/endpoints"
 	"github.com/garboard/garboard/services/controllers/internal/endpointslice"
 	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
@@ -85,6 +86,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"validatingadmissionpolicy-status-controller", func() (runner, error) { return checked(validatingpolicystatus.New(d, s.definitions), nil) }},
 		{"storage-version-migrator-controller", declared(storageversionmigrator.New)},
 		{"endpointslice-controller", declared(endpointslice.New)},
+		{"endpoints-controller", declared(endpoints.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},

@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
 	"github.com/garboard/garboard/services/controllers/internal/endpoints"
 	"github.com/garboard/garboard/services/controllers/internal/endpointslice"
+	"github.com/garboard/garboard/services/controllers/internal/endpointslicemirroring"
 	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
@@ -87,6 +88,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"storage-version-migrator-controller", declared(storageversionmigrator.New)},
 		{"endpointslice-controller", declared(endpointslice.New)},
 		{"endpoints-controller", declared(endpoints.New)},
+		{"endpointslice-mirroring-controller", declared(endpointslicemirroring.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},

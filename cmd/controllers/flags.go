@@ -11,6 +11,7 @@ import (
 
 func controllerFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	daemon.Group(set, "Controllers", func(set *pflag.FlagSet) { selectionFlags(set, cfg) })
+	daemon.Group(set, "Pod ranges of nodes", func(set *pflag.FlagSet) { nodeIPAMFlags(set, cfg) })
 	daemon.Group(set, "Certificate signing", func(set *pflag.FlagSet) { signingFlags(set, cfg) })
 }
 
@@ -25,4 +26,14 @@ func selectionFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 		strings.Join(controllers.Names(), ", "))
 	set.StringVar(&cfg.LeaseName, "leader-elect-resource-name", controllers.DefaultLeaseName,
 		"Lease in kube-system by which one replica leads; replicas that run other controllers need another one")
+}
+
+func nodeIPAMFlags(set *pflag.FlagSet, cfg *controllers.Config) {
+	o := &cfg.NodeIPAM
+	set.BoolVar(&o.Allocate, "allocate-node-cidrs", false, "give each node a range of pod addresses, in its spec.podCIDRs; needs a cluster CIDR")
+	set.StringSliceVar(&o.ClusterCIDRs, "cluster-cidr", nil, "CIDR of all pods, or one of each IP family")
+	set.StringSliceVar(&o.ServiceCIDRs, "service-cluster-ip-range", nil, "CIDR of Services, or one of each IP family; nodes get no range within")
+	set.IntVar(&o.MaskSize, "node-cidr-mask-size", 0, "mask size in bits of a node's range, if there is one cluster CIDR; when 0, that of its IP family")
+	set.IntVar(&o.MaskSizeIPv4, "node-cidr-mask-size-ipv4", 0, "mask size in bits of a node's IPv4 range; 24 when 0")
+	set.IntVar(&o.MaskSizeIPv6, "node-cidr-mask-size-ipv6", 0, "mask size in bits of a node's IPv6 range, at most 16 more than the cluster's; 64 when 0")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
+	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
 
@@ -44,6 +45,8 @@ type Config struct {
 	SigningDuration time.Duration
 	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
 	NodeGrace time.Duration
+	// NodeIPAM says which ranges of pods nodes get; none when unset.
+	NodeIPAM nodeipam.Options
 	// Election sets how fast another replica takes over from one that is gone. Unset fields take
 	// Kubernetes' defaults.
 	Election election.Timing
@@ -81,6 +84,7 @@ func (c *Config) complete() error {
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))
 	}
+	faults = append(faults, c.NodeIPAM.Check())
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
+	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 	"github.com/garboard/garboard/services/controllers/internal/persistentvolumebinder"
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
@@ -89,6 +90,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"endpointslice-controller", declared(endpointslice.New)},
 		{"endpoints-controller", declared(endpoints.New)},
 		{"endpointslice-mirroring-controller", declared(endpointslicemirroring.New)},
+		{"node-ipam-controller", func() (runner, error) { return s.podRanges(d) }},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},
@@ -119,8 +121,20 @@ func (s *Service) signer(d controller.Deps) (*controller.Spec, error) {
 	return csrsigner.New(d, authority, s.cfg.SigningDuration), nil
 }
 
-// Names returns the Kubernetes names of all controllers, sorted. The certificate signer is included,
-// though it runs only if an authority is configured.
+// podRanges returns the controller that gives nodes ranges of pods; nil unless it is turned on.
+func (s *Service) podRanges(d controller.Deps) (runner, error) {
+	if !s.cfg.NodeIPAM.Allocate {
+		return nil, nil
+	}
+	spec, err := nodeipam.New(d, s.cfg.NodeIPAM)
+	if err != nil {
+		return nil, err
+	}
+	return controller.NewRunner(d, spec)
+}
+
+// Names returns the Kubernetes names of all controllers, sorted. The certificate signer and the
+// node IPAM controller are included, though they run only if they are configured.
 func Names() []string {
 	names := map[string]bool{}
 	for _, entry := range new(Service).table(controller.Deps{}, nil) {

@@ -33,6 +33,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/storageprotection"
 	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
+	"github.com/garboard/garboard/services/controllers/internal/ttl"
 	"github.com/garboard/garboard/services/controllers/internal/validatingpolicystatus"
 )
 
@@ -91,6 +92,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"endpoints-controller", declared(endpoints.New)},
 		{"endpointslice-mirroring-controller", declared(endpointslicemirroring.New)},
 		{"node-ipam-controller", func() (runner, error) { return s.podRanges(d) }},
+		{"ttl-controller", declared(ttl.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},

@@ -12,12 +12,11 @@ import (
 func notActedOn() map[string][]NotActedOn {
 	const (
 		noPods    = "no pods are made for it; a Deployment runs pods"
-		noVolumes = "no volume is bound, made or attached; use emptyDir, hostPath, configMap, secret or projected volumes"
+		noVolumes = "no volume is attached, and no driver is called"
 		noDevices = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
 		noFlows   = "requests are not classified by it; each client has an even share"
 		noScaling = "nothing is scaled; use kubectl scale"
 		noTraffic = "no traffic is routed by it"
-		binder    = "persistentvolume-binder-controller"
 	)
 	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
 	rows := map[string][]NotActedOn{
@@ -29,11 +28,8 @@ func notActedOn() map[string][]NotActedOn {
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),
 		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
-		"PersistentVolume.":                                       whole(binder, noVolumes),
-		"PersistentVolumeClaim.":                                  whole(binder, noVolumes),
-		"StorageClass.storage.k8s.io":                             whole(binder, noVolumes),
-		"VolumeAttributesClass.storage.k8s.io":                    whole(binder, noVolumes),
-		"CSIStorageCapacity.storage.k8s.io":                       whole(binder, noVolumes),
+		"PersistentVolumeClaim.":                                  whole("kubelet", "a claim is bound, but no node mounts its volume"),
+		"CSIStorageCapacity.storage.k8s.io":                       whole("VolumeBinding", "the scheduler does not look at capacities"),
 		"VolumeAttachment.storage.k8s.io":                         whole("persistentvolume-attach-detach-controller", noVolumes),
 		"CSIDriver.storage.k8s.io":                                whole("persistentvolume-attach-detach-controller", noVolumes),
 		"CSINode.storage.k8s.io":                                  whole("persistentvolume-attach-detach-controller", noVolumes),

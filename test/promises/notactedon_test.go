@@ -37,6 +37,8 @@ var signs = map[string]sign{
 
 	"kubelet ClusterTrustBundle":                                {"services/nodeagent", `\.ClusterTrustBundle\b`},
 	"kubelet PodCertificateRequest":                             {"services/nodeagent", `\.PodCertificate\b`},
+	"kubelet PersistentVolumeClaim":                             {"services/nodeagent/internal/volumes", `PersistentVolumeClaim\b`},
+	"VolumeBinding":                                             {"services/scheduler", `CSIStorageCapacity`},
 	"kubelet RuntimeClass":                                      {"services/nodeagent", `\.RuntimeClassName\b`},
 	"kubelet pods/resize":                                       {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
 	"kubelet pods/ephemeralcontainers":                          {"services/nodeagent/internal/podactions", `EphemeralContainer`},
@@ -142,6 +144,8 @@ var acts = map[string]string{
 	"Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller", "PodDisruptionBudget": "disruption-controller",
 	"ReplicationController": "replicationcontroller-controller",
 	"ClusterRole":           "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller", "Node": "node-lifecycle-controller",
+	"PersistentVolume": "persistentvolume-binder-controller", "StorageClass": "persistentvolume-binder-controller",
+	"VolumeAttributesClass":     "volumeattributesclass-protection-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller",
 	"Pod":                       "scheduler, node agent", "ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",

@@ -59,7 +59,7 @@ func New(d controller.Deps) *controller.Spec {
 			serviceendpoints.Watch(r.pods, r.services), controller.On(r.endpoints, r.changed),
 		},
 		Reconcile: r.reconcile,
-		Begin: func() {
+		Begin: func(controller.Queue) {
 			r.triggers.Reset()
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -58,7 +58,7 @@ func New(d controller.Deps) *controller.Spec {
 			r.slices.Watch(), serviceendpoints.Watch(r.pods, r.services), controller.On(r.nodes, r.zones.changed),
 		},
 		Reconcile: r.reconcile, Also: []func(context.Context) error{r.zones.run},
-		Begin: func() {
+		Begin: func(controller.Queue) {
 			r.triggers.Reset()
 			r.zones.reset()
 		},

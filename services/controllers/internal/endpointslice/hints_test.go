@@ -59,6 +59,7 @@ func TestHintsByTopology(t *testing.T) {
 				for n := range 6 {
 					p.Load(pod(n))
 				}
+				settle() // The Service comes when all pods are known.
 				controltest.Create(p, service(func(svc *corev1.Service) { svc.Annotations = map[string]string{annotation: "Auto"} }))
 				settle()
 				zones := map[string]int{}

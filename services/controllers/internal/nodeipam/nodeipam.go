@@ -60,7 +60,7 @@ func New(d controller.Deps, options Options) (*controller.Spec, error) {
 }
 
 // begin forgets what earlier terms knew.
-func (r *reconciler) begin() {
+func (r *reconciler) begin(controller.Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pools, r.held = nil, map[string][]netip.Prefix{}

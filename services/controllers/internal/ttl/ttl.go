@@ -51,7 +51,7 @@ func New(d controller.Deps) *controller.Spec {
 			}
 		})},
 		Reconcile: r.reconcile,
-		Begin: func() {
+		Begin: func(controller.Queue) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.known, r.step = map[string]bool{}, 0

@@ -15,7 +15,7 @@ func policyTypesAreChecked(t *testing.T, p *plane.Plane, _ kubernetes.Interface)
 	expect(t, p, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: typed}, spec: {
 		matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]},
 		validations: [{expression: 'object.spec.replicas > "many"'}, {expression: 'object.nothing == 1'},
-		{expression: 'object.spec.template.spec.containers.all(c, c.image != "" && quantity(c.resources.limits["cpu"]).isGreaterThan(quantity("1m")))'},
+		{expression: 'object.spec.template.spec.containers.all(c, c.image != "" && c.ports.exists(p, p.containerPort > 1))'},
 		{expression: 'object.spec.template.spec.containers.all(c, c.img != "")'}]}}`, `created`, "create", "-f", "-")
 	expectSoon(t, p, `^1 spec\.validations\[0\]\.expression spec\.validations\[1\]\.expression spec\.validations\[3\]\.expression$`,
 		"get", "validatingadmissionpolicy", "typed", "-o", path)

@@ -25,10 +25,8 @@ func seven(_ scheme.Object, opts *metav1.DeleteOptions) *int64 {
 	if opts.GracePeriodSeconds != nil {
 		return opts.GracePeriodSeconds
 	}
-	return seconds(7)
+	return new(int64(7))
 }
-
-func seconds(n int64) *int64 { return &n }
 
 // definition returns the definition of pods, which are deleted gracefully or at once.
 func definition(graceful bool) *kinds.Definition {
@@ -59,23 +57,23 @@ func TestMark(t *testing.T) {
 	}{
 		{name: "at once", err: ErrNow.Error()},
 		{name: "gracefully", graceful: true, want: "[] 7 false"},
-		{name: "gracefully, in no time", graceful: true, opts: metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}, want: "[] 0 true"},
-		{name: "in less than no time", graceful: true, opts: metav1.DeleteOptions{GracePeriodSeconds: seconds(-5)}, want: "[] 1 false"},
+		{name: "gracefully, in no time", graceful: true, opts: metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, want: "[] 0 true"},
+		{name: "in less than no time", graceful: true, opts: metav1.DeleteOptions{GracePeriodSeconds: new(int64(-5))}, want: "[] 1 false"},
 		{name: "held", object: object{Finalizers: []string{"a/b"}}, want: "[a/b] 0 false"},
-		{name: "held, in no time", graceful: true, object: object{Finalizers: []string{"a/b"}}, opts: metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}, want: "[a/b] 0 false"},
-		{name: "orphaning", opts: metav1.DeleteOptions{PropagationPolicy: policy(metav1.DeletePropagationOrphan)}, want: "[orphan] 0 false"},
-		{name: "in the foreground", opts: metav1.DeleteOptions{PropagationPolicy: policy(metav1.DeletePropagationForeground)}, want: "[foregroundDeletion] 0 false"},
+		{name: "held, in no time", graceful: true, object: object{Finalizers: []string{"a/b"}}, opts: metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, want: "[a/b] 0 false"},
+		{name: "orphaning", opts: metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)}, want: "[orphan] 0 false"},
+		{name: "in the foreground", opts: metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}, want: "[foregroundDeletion] 0 false"},
 		{
 			name: "in the background after all", object: object{Finalizers: []string{"foregroundDeletion"}},
-			opts: metav1.DeleteOptions{PropagationPolicy: policy(metav1.DeletePropagationBackground)}, err: ErrNow.Error(),
+			opts: metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, err: ErrNow.Error(),
 		},
-		{name: "again", graceful: true, object: object{DeletionTimestamp: &metav1.Time{}, DeletionGracePeriodSeconds: seconds(5)}, err: ErrPending.Error()},
+		{name: "again", graceful: true, object: object{DeletionTimestamp: &metav1.Time{}, DeletionGracePeriodSeconds: new(int64(5))}, err: ErrPending.Error()},
 		{
-			name: "again, sooner", graceful: true, object: object{DeletionTimestamp: &metav1.Time{}, DeletionGracePeriodSeconds: seconds(5)},
-			opts: metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}, want: "[] 0 true",
+			name: "again, sooner", graceful: true, object: object{DeletionTimestamp: &metav1.Time{}, DeletionGracePeriodSeconds: new(int64(5))},
+			opts: metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, want: "[] 0 true",
 		},
-		{name: "another uid", opts: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uid("x")}}, err: "the UID in the precondition (x) does not match the UID in record (u)"},
-		{name: "the uid", opts: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uid("u")}}, err: ErrNow.Error()},
+		{name: "another uid", opts: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID("x"))}}, err: "the UID in the precondition (x) does not match the UID in record (u)"},
+		{name: "the uid", opts: metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID("u"))}}, err: ErrNow.Error()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,14 +97,10 @@ func TestMark(t *testing.T) {
 	}
 }
 
-func policy(p metav1.DeletionPropagation) *metav1.DeletionPropagation { return &p }
-
-func uid(u types.UID) *types.UID { return &u }
-
 // TestRequest checks what admission plugins are asked.
 func TestRequest(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	deleted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", DeletionTimestamp: &metav1.Time{}, DeletionGracePeriodSeconds: seconds(5)}}
+	deleted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", DeletionTimestamp: &metav1.Time{}, DeletionGracePeriodSeconds: new(int64(5))}}
 	for _, tc := range []struct {
 		name     string
 		graceful bool
@@ -115,13 +109,13 @@ func TestRequest(t *testing.T) {
 		want     string // namespace, name, period, dry run
 	}{
 		{"at once", false, pod, One{Namespace: "ns", Name: "p", Within: "ns"}, "ns/p - false"},
-		{"at once, in less than no time", false, pod, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{GracePeriodSeconds: seconds(-5)}}, "ns/p 1 false"},
+		{"at once, in less than no time", false, pod, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{GracePeriodSeconds: new(int64(-5))}}, "ns/p 1 false"},
 		{"gracefully", true, pod, One{Namespace: "ns", Name: "p", Within: "ns"}, "ns/p 7 false"},
-		{"gracefully, sooner", true, pod, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{GracePeriodSeconds: seconds(2)}}, "ns/p 2 false"},
-		{"again", true, deleted, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{GracePeriodSeconds: seconds(2)}}, "ns/p 2 false"},
+		{"gracefully, sooner", true, pod, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{GracePeriodSeconds: new(int64(2))}}, "ns/p 2 false"},
+		{"again", true, deleted, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{GracePeriodSeconds: new(int64(2))}}, "ns/p 2 false"},
 		{"dry", true, pod, One{Namespace: "ns", Name: "p", Within: "ns", Options: metav1.DeleteOptions{DryRun: []string{"All"}}}, "ns/p 7 true"},
 		{"a collection", true, pod, One{Namespace: "ns", Name: "p", Within: "ns", Collection: true}, "ns/ - false"},
-		{"a collection of all namespaces", true, pod, One{Namespace: "ns", Name: "p", Collection: true, Options: metav1.DeleteOptions{GracePeriodSeconds: seconds(-5)}}, "/ -5 false"},
+		{"a collection of all namespaces", true, pod, One{Namespace: "ns", Name: "p", Collection: true, Options: metav1.DeleteOptions{GracePeriodSeconds: new(int64(-5))}}, "/ -5 false"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kind := definition(tc.graceful)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard/garboard/libs/scheme/loosejson"
 )
 
 // EncodeStorage returns the bytes of obj in etcd and in watch messages, exactly as kube-apiserver
@@ -33,7 +35,7 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 		return data, nil
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok && kind.Custom {
-		data, err := appendJSON(nil, u.Object)
+		data, err := loosejson.Append(nil, u.Object)
 		if err != nil {
 			return nil, fmt.Errorf("encoding %s %s/%s: %w", kind.Storage.Kind, obj.GetNamespace(), obj.GetName(), err)
 		}

@@ -3,13 +3,13 @@ package registry
 import (
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/scheme/perkind"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -47,7 +47,7 @@ type Registry struct {
 	config    Config
 	log       *slog.Logger
 	table     *scheme.Table
-	resources *scheme.Derived[*resources]
+	resources *perkind.Memo[Resource]
 	admission *admission.Chain
 	owners    *managedfields.Owners
 }
@@ -77,7 +77,7 @@ func New(config Config) (*Registry, error) {
 		return nil, err
 	}
 	r.admission = admit
-	r.resources = scheme.Derive(table, func([]*scheme.Kind) *resources { return &resources{byKind: map[*scheme.Kind]*Resource{}} })
+	r.resources = perkind.NewMemo(table, r.resourceOf)
 	return r, nil
 }
 
@@ -85,32 +85,10 @@ func New(config Config) (*Registry, error) {
 // may be under way.
 func (r *Registry) Close() { r.admission.Close() }
 
-// resources are those that were asked for while the table has the same kinds.
-type resources struct {
-	mu     sync.RWMutex
-	byKind map[*scheme.Kind]*Resource
-}
-
 // Resource returns the operations on one kind of the catalog; nil for a kind that is not served, and
 // for a virtual kind, of which nothing is stored. The resource of an observed kind can produce Tables
 // and nothing else.
-func (r *Registry) Resource(kind *scheme.Kind) *Resource {
-	known := r.resources.Get()
-	known.mu.RLock()
-	found, ok := known.byKind[kind]
-	known.mu.RUnlock()
-	if ok || kind == nil {
-		return found
-	}
-	found = r.resourceOf(kind)
-	if found == nil {
-		return nil // Nobody is to fill memory with kinds that have gone.
-	}
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	known.byKind[kind] = found
-	return found
-}
+func (r *Registry) Resource(kind *scheme.Kind) *Resource { return r.resources.Of(kind) }
 
 // resourceOf returns the operations on a kind; nil if there are none.
 func (r *Registry) resourceOf(kind *scheme.Kind) *Resource {

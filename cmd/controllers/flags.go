@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/libs/daemon"
@@ -22,8 +20,7 @@ func signingFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 }
 
 func selectionFlags(set *pflag.FlagSet, cfg *controllers.Config) {
-	set.StringSliceVar(&cfg.Controllers, "controllers", []string{"*"}, "controllers to run: * stands for all, name for one, -name for none of that name; known are "+
-		strings.Join(controllers.Names(), ", "))
+	set.StringSliceVar(&cfg.Controllers, "controllers", []string{"*"}, controllers.ListUsage())
 	set.StringVar(&cfg.LeaseName, "leader-elect-resource-name", controllers.DefaultLeaseName,
 		"Lease in kube-system by which one replica leads; replicas that run other controllers need another one")
 }

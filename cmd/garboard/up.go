@@ -11,6 +11,7 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags/admission"
 	"github.com/garboard/garboard/cmd/internal/flags/enablement"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/services/controllers"
 	"github.com/garboard/garboard/services/nodeagent"
 	"github.com/garboard/garboard/services/standalone"
 )
@@ -40,6 +41,9 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS accepts TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; when empty, none")
 		flags.StringVar((*string)(&cfg.Transport), "api-transport", "", "transport of the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is unavailable); when empty, auto for node agents and http for the others")
 		daemon.Renamed(flags, "api-carrier", "api-transport")
+	})
+	daemon.Group(flags, "Controllers", func(flags *pflag.FlagSet) {
+		flags.StringSliceVar(&cfg.Controllers, "controllers", []string{"*"}, controllers.ListUsage())
 	})
 	admission.Flags(flags, &cfg.Admission)
 	enablement.Flags(flags, &cfg.Enablement)

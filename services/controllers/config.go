@@ -55,11 +55,11 @@ type Config struct {
 // complete sets defaults and returns everything that is wrong. It does no I/O; see load.
 func (c *Config) complete() error {
 	faults := []error{c.Service.Complete(), c.Service.Reachable()}
+	c.LeaseName = cmp.Or(c.LeaseName, DefaultLeaseName)
+	faults = append(faults, Check(c.Controllers), c.checkLease())
 	if len(c.Controllers) == 0 {
 		c.Controllers = []string{all}
 	}
-	c.LeaseName = cmp.Or(c.LeaseName, DefaultLeaseName)
-	faults = append(faults, checkControllers(c.Controllers), c.checkLease())
 	if c.NodeGrace == 0 {
 		c.NodeGrace = nodelifecycle.DefaultGrace
 	}

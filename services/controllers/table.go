@@ -132,6 +132,11 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// ListUsage describes a list of controllers to whoever writes one on the command line.
+func ListUsage() string {
+	return "controllers to run: * stands for all, name for one, -name for none of that name; known are " + strings.Join(Names(), ", ")
+}
+
 // all stands for all controllers in a list of controllers.
 const all = "*"
 
@@ -149,8 +154,11 @@ func enabled(name string, list []string) bool {
 	return slices.Contains(list, all)
 }
 
-// checkControllers returns an error if a list of controllers names an unknown one, or enables none.
-func checkControllers(list []string) error {
+// Check returns an error if a list of controllers, as in Config, names an unknown one or enables none.
+func Check(list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
 	names := Names()
 	for _, item := range list {
 		if name := strings.TrimPrefix(item, "-"); item != all && !slices.Contains(names, name) {

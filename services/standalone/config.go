@@ -10,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/services/apiserver"
+	"github.com/garboard/garboard/services/controllers"
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	Admission apiserver.Admission
 	// Enablement turns the apiserver's features and API versions on or off.
 	Enablement apiserver.Enablement
+	// Controllers are the controllers that run, as in controllers.Config; all when empty.
+	Controllers []string
 	// NATSListen is where NATS accepts TLS connections from other programs, host:port; nowhere if
 	// empty.
 	NATSListen string
@@ -95,6 +98,9 @@ func (c *Config) complete() error {
 	case Auto, Containerd, Simulated:
 	default:
 		errs = append(errs, fmt.Errorf("--runtime %q: give auto, containerd or simulated", c.Runtime))
+	}
+	if err := controllers.Check(c.Controllers); err != nil {
+		errs = append(errs, err)
 	}
 	if err := c.Transport.Check(); err != nil {
 		errs = append(errs, fmt.Errorf("--api-transport: %w", err))

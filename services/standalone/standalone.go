@@ -197,7 +197,9 @@ func (s services) controllers() lifecycle.Stage {
 			return nil, err
 		}
 		cert, key := apiserver.SigningFiles(s.certs)
-		return controllers.New(controllers.Config{Service: shared, SigningCertFile: cert, SigningKeyFile: key})
+		return controllers.New(controllers.Config{
+			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
+		})
 	})
 }
 

@@ -83,8 +83,15 @@ var refused = map[string]string{
 	"apiserver.service.nodePort=30000":                                                          `at '/apiserver/service/nodePort': value must be 0`,
 	"apiserver.service.loadBalancerSourceRanges[0]=10.0.0.0/8":                                  `at '/apiserver/service/loadBalancerSourceRanges': maxItems: got 1, want 0`,
 	"scheduler.autoscaling.enabled=true,scheduler.autoscaling.targetCPUUtilizationPercentage=0": `at '/scheduler/autoscaling/targetMemoryUtilizationPercentage': minimum: got 0, want 1`,
-	"apiserver.autoscaling.enabled=true,apiserver.autoscaling.minReplicas=7":                    `apiserver.autoscaling: minReplicas, 7, is more than maxReplicas, 5`,
-	"tls.mode=certManager,apiserver.serviceClusterIPRange=fd00:1::5/108":                        `apiserver.serviceClusterIPRange: fd00:1::5/108 does not end with ::`,
+	"controllers.split={a}":                                                                     `at '/controllers/split/0': got string, want object`,
+	"controllers.split[0].name=a":                                                               `at '/controllers/split/0': missing property 'controllers'`,
+	"controllers.split[0].name=A,controllers.split[0].controllers={x}":                          `at '/controllers/split/0/name': 'A' does not match pattern`,
+	"controllers.split[0].name=a,controllers.split[0].controllers={-x}":                         `at '/controllers/split/0/controllers/0': '-x' does not match pattern`,
+	"controllers.split[0].name=a,controllers.split[0].controllers={x},controllers.split[1].name=b,controllers.split[1].controllers={x}": `controllers.split: x is in two Deployments$`,
+	"controllers.split[0].name=a,controllers.split[0].controllers={x},controllers.split[1].name=a,controllers.split[1].controllers={y}": `controllers.split: there are two Deployments a$`,
+	"controllers.split[0].name=a,controllers.split[0].controllers={x},controllers.autoscaling.enabled=true":                             `at '/controllers/autoscaling/enabled': value must be false`,
+	"apiserver.autoscaling.enabled=true,apiserver.autoscaling.minReplicas=7":                                                            `apiserver.autoscaling: minReplicas, 7, is more than maxReplicas, 5`,
+	"tls.mode=certManager,apiserver.serviceClusterIPRange=fd00:1::5/108":                                                                `apiserver.serviceClusterIPRange: fd00:1::5/108 does not end with ::`,
 }
 
 // TestRefused checks that the chart refuses invalid values.

@@ -48,13 +48,45 @@ volumes:
   {{- include "garboard.nats.volume" . | nindent 2 }}
 {{- end }}
 
+{{- define "garboard.controllers.args" -}}
+- --kubeconfig=/etc/garboard/pki/kubeconfig
+- --health-address=0.0.0.0:10257
+- --cluster-signing-cert-file=/etc/garboard/pki/ca.crt
+- --cluster-signing-key-file=/etc/garboard/pki/ca.key
+{{ include "garboard.commonArgs" . }}
+{{- end }}
+
+{{/* Further Deployments of controllers, as a JSON list. No controller may run in two of them. */}}
+{{- define "garboard.controllers.split" -}}
+{{- $names := dict -}}
+{{- $all := list -}}
+{{- range .Values.controllers.split -}}
+{{- if hasKey $names .name }}{{ fail (printf "controllers.split: there are two Deployments %s" .name) }}{{ end -}}
+{{- $_ := set $names .name true -}}
+{{- range $controller := .controllers -}}
+{{- if has $controller $all }}{{ fail (printf "controllers.split: %s is in two Deployments" $controller) }}{{ end -}}
+{{- $all = append $all $controller -}}
+{{- end -}}
+{{- end -}}
+{{- $split := list -}}
+{{- range .Values.controllers.split -}}
+{{- $split = append $split (dict "name" .name "controllers" .controllers "replicas" (ternary .replicas $.Values.controllers.replicas (hasKey . "replicas"))) -}}
+{{- end -}}
+{{ toJson $split }}
+{{- end }}
+
 {{- define "garboard.controllers.own" -}}
 args:
-  - --kubeconfig=/etc/garboard/pki/kubeconfig
-  - --health-address=0.0.0.0:10257
-  - --cluster-signing-cert-file=/etc/garboard/pki/ca.crt
-  - --cluster-signing-key-file=/etc/garboard/pki/ca.key
-  {{- include "garboard.commonArgs" . | nindent 2 }}
+  {{- include "garboard.controllers.args" . | nindent 2 }}
+  {{- with .Values.controllers.split }}
+  {{- $elsewhere := list "*" }}
+  {{- range . }}
+  {{- range .controllers }}
+  {{- $elsewhere = append $elsewhere (printf "-%s" .) }}
+  {{- end }}
+  {{- end }}
+  - {{ printf "--controllers=%s" (join "," $elsewhere) | quote }}
+  {{- end }}
 {{ include "garboard.follower.own" (list . "controllers" 10257) }}
 {{- end }}
 

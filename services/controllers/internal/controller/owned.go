@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,10 @@ type Owned[T, O scheme.Object] struct {
 	// Selects, unless nil, returns which objects an owner adopts; an error if its selector is invalid.
 	// Without it owners adopt nothing.
 	Selects func(owner O) (labels.Selector, error)
+	// Finalizers are those that adopted objects receive, and lose when they are released.
+	Finalizers []string
+	// Delay is after what time a change asks for a reconcile, so that one follows several.
+	Delay time.Duration
 	// Also, unless nil, is called for each change besides.
 	Also func(q Queue, old, now T)
 
@@ -63,7 +68,9 @@ func (o *Owned[T, O]) Claim(ctx context.Context, owner O, objs []T) ([]T, error)
 	if err != nil {
 		return nil, err
 	}
-	return controllerref.Claim[T, O]{Objects: o.Client, Owners: o.owners.Client, Owner: owner, Selector: selector}.Of(ctx, objs)
+	return controllerref.Claim[T, O]{
+		Objects: o.Client, Owners: o.owners.Client, Owner: owner, Selector: selector, Finalizers: o.Finalizers,
+	}.Of(ctx, objs)
 }
 
 // Owner returns the object that controls obj; false if there is none, or if another has taken its name.
@@ -125,7 +132,7 @@ func (o *Owned[T, O]) changed(q Queue, old, now T) {
 // add asks for a reconcile of an object's owner.
 func (o *Owned[T, O]) add(q Queue, obj T) {
 	if owner, found := o.Owner(obj); found {
-		q.Add(owner)
+		q.AddAfter(owner, o.Delay)
 	}
 }
 
@@ -140,7 +147,7 @@ func (o *Owned[T, O]) adopters(q Queue, obj T) {
 			continue // An empty selector must not claim everything.
 		}
 		if selector.Matches(labels.Set(obj.GetLabels())) {
-			q.Add(owner)
+			q.AddAfter(owner, o.Delay)
 		}
 	}
 }

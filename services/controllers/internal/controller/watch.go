@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"reflect"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,11 +32,16 @@ type Objects[T scheme.Object] struct {
 	informer.SharedInformer[T]
 	// Client writes them.
 	Client client.Resource[T]
+	// Wanted, unless nil, reports whether an object is one of those that the controller is for.
+	Wanted func(obj T) bool
 	// Changed, unless nil, reports whether an update asks for a reconcile.
 	Changed func(old, now T) bool
 	// Handle, unless nil, is called for each change in place of asking for a reconcile. Old is nil for an
 	// object that is new, now for one that is gone.
 	Handle func(q Queue, old, now T)
+	// Delay, unless nil, returns after what time an update asks for a reconcile, so that one follows
+	// several.
+	Delay func(old, now T) time.Duration
 }
 
 // For returns the objects of a kind, and requests their informer.
@@ -77,9 +83,18 @@ func (o *Objects[T]) begin(h *handlers, q Queue) error {
 		case o.Handle != nil:
 			o.handle(q, old, now)
 		case isNil(now):
-			q.gone(gone.GetObjectName())
-		case isNil(old) || o.Changed == nil || o.Changed(old, now):
+			if isNil(old) || o.Wanted == nil || o.Wanted(old) {
+				q.gone(gone.GetObjectName())
+			}
+		case o.Wanted != nil && !o.Wanted(now):
+		case isNil(old):
 			q.Add(now)
+		case o.Changed == nil || o.Changed(old, now):
+			var delay time.Duration
+			if o.Delay != nil {
+				delay = o.Delay(old, now)
+			}
+			q.AddAfter(now, delay)
 		}
 	})
 }

@@ -29,6 +29,8 @@ type Claim[T, O scheme.Object] struct {
 	Owner O
 	// Selector selects the objects that the owner wants.
 	Selector labels.Selector
+	// Finalizers are added to objects that are adopted, and removed from those that are released.
+	Finalizers []string
 }
 
 // Of takes objects in the owner's namespace and returns the ones that the owner controls, after
@@ -86,15 +88,21 @@ type ownerPatch struct {
 	Metadata struct {
 		UID             types.UID `json:"uid"`
 		OwnerReferences []any     `json:"ownerReferences"`
+		Finalizers      []string  `json:"finalizers,omitempty"`
+		NotFinalizers   []string  `json:"$deleteFromPrimitiveList/finalizers,omitempty"`
 	} `json:"metadata"`
 }
 
 func (c Claim[T, O]) adopt(ctx context.Context, obj T) error {
-	return c.patch(ctx, obj, Reference(c.Owner, c.Owners.Kind().GroupVersionKind))
+	var patch ownerPatch
+	patch.Metadata.Finalizers = c.Finalizers
+	return c.patch(ctx, obj, patch, Reference(c.Owner, c.Owners.Kind().GroupVersionKind))
 }
 
 func (c Claim[T, O]) release(ctx context.Context, obj T) error {
-	err := c.patch(ctx, obj, map[string]any{"$patch": "delete", "uid": c.Owner.GetUID()})
+	var patch ownerPatch
+	patch.Metadata.NotFinalizers = c.Finalizers
+	err := c.patch(ctx, obj, patch, map[string]any{"$patch": "delete", "uid": c.Owner.GetUID()})
 	// The object is gone, or another has taken its name: it is released either way.
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		return nil
@@ -102,8 +110,7 @@ func (c Claim[T, O]) release(ctx context.Context, obj T) error {
 	return fmt.Errorf("releasing %s %s/%s: %w", c.Objects.Kind().Kind, obj.GetNamespace(), obj.GetName(), err)
 }
 
-func (c Claim[T, O]) patch(ctx context.Context, obj T, reference any) error {
-	var patch ownerPatch
+func (c Claim[T, O]) patch(ctx context.Context, obj T, patch ownerPatch, reference any) error {
 	patch.Metadata.UID = obj.GetUID()
 	patch.Metadata.OwnerReferences = []any{reference}
 	data, err := json.Marshal(patch)

@@ -25,6 +25,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 	"github.com/garboard/garboard/services/controllers/internal/persistentvolumebinder"
+	"github.com/garboard/garboard/services/controllers/internal/podgc"
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
 	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
@@ -95,6 +96,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"node-ipam-controller", func() (runner, error) { return s.podRanges(d) }},
 		{"ttl-controller", declared(ttl.New)},
 		{"ttl-after-finished-controller", declared(ttlafterfinished.New)},
+		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
@@ -25,20 +24,18 @@ import (
 type evictor struct {
 	pods   *controller.Objects[*corev1.Pod]
 	nodes  informer.SharedInformer[*corev1.Node]
-	client client.Resource[*corev1.Node]
 	events *events.Recorder
 	logger *slog.Logger
 
 	// Those are of one term.
 	mu    sync.Mutex
 	since map[types.UID]time.Time // by pod: when its node was first seen with taints that do not say when they were added
-	gone  map[string]time.Time    // by node: since when it is known to be gone
 }
 
 // evictions declares the queue of the pods that are driven off their nodes.
 func evictions(d controller.Deps, recorder *events.Recorder) *controller.Spec {
 	e := &evictor{
-		pods: controller.For[*corev1.Pod](d), nodes: informer.For[*corev1.Node](d.Informers), client: client.Of[*corev1.Node](d.Client),
+		pods: controller.For[*corev1.Pod](d), nodes: informer.For[*corev1.Node](d.Informers),
 		events: recorder, logger: d.Logger,
 	}
 	e.pods.Handle = e.podChanged
@@ -51,10 +48,10 @@ func evictions(d controller.Deps, recorder *events.Recorder) *controller.Spec {
 func (e *evictor) begin(controller.Queue) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.since, e.gone = map[types.UID]time.Time{}, map[string]time.Time{}
+	e.since = map[types.UID]time.Time{}
 }
 
-// podChanged asks for a reconcile of a pod whose node is gone or has NoExecute taints.
+// podChanged asks for a reconcile of a pod whose node has NoExecute taints.
 func (e *evictor) podChanged(q controller.Queue, old, now *corev1.Pod) {
 	if now == nil {
 		e.mu.Lock()
@@ -65,25 +62,19 @@ func (e *evictor) podChanged(q controller.Queue, old, now *corev1.Pod) {
 	if now.Spec.NodeName == "" {
 		return
 	}
-	if node, found := e.nodes.Indexer().GetByKey(now.Spec.NodeName); !found || len(noExecute(node)) > 0 {
+	if node, found := e.nodes.Indexer().GetByKey(now.Spec.NodeName); found && len(noExecute(node)) > 0 {
 		q.Add(now)
 	}
 }
 
-// nodeChanged asks for reconciles of the pods of a node that is new or gone, or whose taints have changed.
+// nodeChanged asks for reconciles of the pods of a node that is new, or whose taints have changed.
 func (e *evictor) nodeChanged(q controller.Queue, old, now *corev1.Node) {
-	node := now
-	switch {
-	case now == nil:
-		node = old
-	case old == nil:
-		e.notGone(now.Name)
-	case sameTaints(noExecute(old), noExecute(now)):
+	if now == nil || old != nil && sameTaints(noExecute(old), noExecute(now)) {
 		return
 	}
-	pods, err := e.pods.Indexer().ByIndex(nodeIndex, node.Name)
+	pods, err := e.pods.Indexer().ByIndex(nodeIndex, now.Name)
 	if err != nil {
-		e.logger.Error("finding the pods of a node", "node", node.Name, "err", err)
+		e.logger.Error("finding the pods of a node", "node", now.Name, "err", err)
 		return
 	}
 	for _, pod := range pods {
@@ -91,18 +82,14 @@ func (e *evictor) nodeChanged(q controller.Queue, old, now *corev1.Node) {
 	}
 }
 
-// reconcile deletes a pod that does not, or no longer, tolerate its node's NoExecute taints, or
-// whose node is gone.
+// reconcile deletes a pod that does not, or no longer, tolerate its node's NoExecute taints.
 func (e *evictor) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
 	pod, found := e.pods.Get(key)
 	if !found || pod.Spec.NodeName == "" {
 		return reconcile.Result{}, nil
 	}
 	node, found := e.nodes.Indexer().GetByKey(pod.Spec.NodeName)
-	if !found {
-		return e.collectOrphan(ctx, pod)
-	}
-	if pod.DeletionTimestamp != nil {
+	if !found || pod.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
 	taints := noExecute(node)

@@ -1,6 +1,6 @@
 // Package nodelifecycle detects silent nodes and reports them in their status. It taints nodes by
-// their conditions, so that pods go elsewhere, and deletes pods that do not tolerate those taints,
-// or whose nodes are gone (kubernetes, pkg/controller/nodelifecycle, tainteviction and podgc).
+// their conditions, so that pods go elsewhere, and deletes pods that do not tolerate those taints
+// (kubernetes, pkg/controller/nodelifecycle and tainteviction).
 package nodelifecycle
 
 import (

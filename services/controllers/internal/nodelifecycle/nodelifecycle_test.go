@@ -205,43 +205,6 @@ func TestASilentNode(t *testing.T) {
 	})
 }
 
-func TestPodsOfANodeThatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := start(t)
-		p.Load(node("a", ready()), node("b", ready()), podOn("p", "a"), podOn("stays", "b"))
-		ending := podOn("ending", "a")
-		ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64)
-		ending.Finalizers = []string{"example.com/hold"}
-		p.Load(ending)
-		time.Sleep(time.Second)
-		p.Remove(node("a"))
-		time.Sleep(30 * time.Second)
-		controltest.Get[*corev1.Pod](p, "default", "p") // The node may come back.
-		time.Sleep(30 * time.Second)
-		pods := controltest.List[*corev1.Pod](p)
-		if len(pods) != 2 || pods[0].Name != "ending" || pods[1].Name != "stays" {
-			t.Fatalf("got %d pods left, want 2", len(pods))
-		}
-		c := podstate.Condition(pods[0], corev1.DisruptionTarget)
-		if pods[0].Status.Phase != corev1.PodFailed || c == nil || c.Reason != "DeletionByPodGC" {
-			t.Errorf("the pod held by its finalizer: got %s %+v", pods[0].Status.Phase, c)
-		}
-	})
-}
-
-func TestANodeThatComesBackKeepsItsPods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := start(t)
-		p.Load(node("a", ready()), podOn("p", "a"))
-		time.Sleep(time.Second)
-		p.Remove(node("a"))
-		time.Sleep(20 * time.Second)
-		p.Load(node("a", ready()))
-		renew(p, "a", 300)
-		controltest.Get[*corev1.Pod](p, "default", "p")
-	})
-}
-
 func TestTheLastNodesPodsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)

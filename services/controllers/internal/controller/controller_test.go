@@ -214,6 +214,137 @@ func TestTerms(t *testing.T) {
 	})
 }
 
+// TestWanted checks that only the objects that a controller wants are reconciled.
+func TestWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		p := controltest.New(t)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			sets := controller.For[*appsv1.ReplicaSet](d)
+			sets.Wanted = func(rs *appsv1.ReplicaSet) bool { return rs.Spec.MinReadySeconds > 0 }
+			return &controller.Spec{Name: "test-controller", Resource: "replicasets", For: sets, Reconcile: s.reconcile}
+		})
+		wanted := replicaSet("wanted", nil)
+		wanted.Spec.MinReadySeconds = 1
+		p.Load(replicaSet("web", nil), wanted)
+		p.Start()
+		s.expect(t, "the first list", "default/wanted")
+		ready := func(n int32) {
+			controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) { rs.Spec.MinReadySeconds = n })
+		}
+		ready(1)
+		s.expect(t, "an object that becomes wanted", "default/web")
+		ready(0)
+		s.expect(t, "an object that is wanted no more")
+		p.Remove(replicaSet("web", nil))
+		s.expect(t, "the end of an object that is not wanted")
+		p.Remove(wanted)
+		s.expect(t, "the end of a wanted object", "default/wanted")
+	})
+}
+
+// TestDelays checks that changes with a delay lead to one reconcile together.
+func TestDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s seen
+		p := controltest.New(t)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			spec := s.declare(d)
+			spec.For.(*controller.Objects[*appsv1.ReplicaSet]).Delay = func(_, now *appsv1.ReplicaSet) time.Duration {
+				return time.Duration(now.Spec.MinReadySeconds) * time.Second
+			}
+			spec.Watches[0].(*controller.Owned[*corev1.Pod, *appsv1.ReplicaSet]).Delay = 10 * time.Second
+			return spec
+		})
+		p.Load(replicaSet("web", nil))
+		p.Start()
+		s.expect(t, "a new object", "default/web")
+		for i := range 5 {
+			p.Load(pod(string(rune('a'+i)), "web", reference("ReplicaSet", "web")))
+		}
+		s.expect(t, "changes that wait")
+		time.Sleep(10 * time.Second)
+		if got := s.take(); len(got) != 1 {
+			t.Errorf("five pods led to %d reconciles", len(got))
+		}
+		controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) { rs.Spec.MinReadySeconds = 20 })
+		time.Sleep(15 * time.Second)
+		s.expect(t, "an update that waits")
+		time.Sleep(10 * time.Second)
+		s.expect(t, "an update that has waited", "default/web")
+	})
+}
+
+// TestPartsBeside checks that a part with a queue of its own runs while a term lasts, and that its
+// declaration is checked.
+func TestPartsBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s, beside seen
+		p := controltest.New(t)
+		declare := func(d controller.Deps) *controller.Spec {
+			spec := s.declare(d)
+			spec.Beside = []*controller.Spec{{
+				Name: "test-controller", Queue: "beside", Resource: "pods", For: controller.For[*corev1.Pod](d), Reconcile: beside.reconcile,
+			}}
+			return spec
+		}
+		runner := p.Runner(declare)
+		p.Load(replicaSet("web", nil), pod("a", "other", nil))
+		p.Start()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if err := runner.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			s.expect(t, "a term", "default/web")
+			beside.expect(t, "a term, beside", "default/a")
+		}
+		broken := declare(p.Deps())
+		broken.Beside[0].Reconcile = nil
+		if _, err := controller.NewRunner(p.Deps(), broken); err == nil {
+			t.Error("a part without a function is accepted")
+		}
+	})
+}
+
+// TestFinalizersOfAdoptedObjects checks that adoption adds the finalizers, and release removes them.
+func TestFinalizersOfAdoptedObjects(t *testing.T) {
+	const finalizer = "example.com/hold"
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			sets := controller.For[*appsv1.ReplicaSet](d)
+			pods := controller.OwnedBy[*corev1.Pod](d, sets)
+			pods.Finalizers = []string{finalizer}
+			pods.Selects = func(rs *appsv1.ReplicaSet) (labels.Selector, error) {
+				return metav1.LabelSelectorAsSelector(rs.Spec.Selector)
+			}
+			return &controller.Spec{
+				Name: "test-controller", Resource: "replicasets", For: sets, Watches: []controller.Watch{pods},
+				Reconcile: func(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+					rs, _ := sets.Get(key)
+					candidates, err := pods.Of(rs)
+					if err == nil {
+						_, err = pods.Claim(ctx, rs, candidates)
+					}
+					return reconcile.Result{}, err
+				},
+			}
+		})
+		p.Load(replicaSet("web", nil), pod("a", "web", nil))
+		p.Start()
+		for _, app := range []string{"web", "other"} {
+			controltest.Change(p, "default", "a", func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": app} })
+			time.Sleep(time.Second)
+			got, owned := controltest.Get[*corev1.Pod](p, "default", "a"), app == "web"
+			if len(got.Finalizers) == 1 != owned || len(got.OwnerReferences) == 1 != owned {
+				t.Errorf("with the label %s: got finalizers %q and owners %v", app, got.Finalizers, got.OwnerReferences)
+			}
+		}
+	})
+}
+
 // TestDeclarations checks that a declaration without what it needs is refused.
 func TestDeclarations(t *testing.T) {
 	p := controltest.New(t)

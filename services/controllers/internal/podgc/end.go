@@ -35,7 +35,8 @@ func (r *reconciler) sweep(ctx context.Context) error {
 		pods := r.pods.Indexer().List()
 		unscheduled := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" }
 		all := func(*corev1.Pod) bool { return true }
-		if err := errors.Join(r.end(ctx, pods, unscheduled, nil), r.end(ctx, surplus(pods, r.threshold), all, nil)); err != nil && ctx.Err() == nil {
+		err := errors.Join(r.end(ctx, pods, unscheduled, nil), r.end(ctx, surplus(pods, r.threshold), all, nil))
+		if err != nil && ctx.Err() == nil {
 			r.logger.Warn("collecting pods", "err", err)
 		}
 	}
@@ -99,7 +100,8 @@ func (r *reconciler) endOne(ctx context.Context, pod *corev1.Pod, condition *cor
 		if err != nil {
 			return err
 		}
-		if _, err := r.podClient.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		_, err = r.podClient.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil {
 			return err
 		}
 	}

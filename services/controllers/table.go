@@ -21,6 +21,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/endpointslicemirroring"
 	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
+	"github.com/garboard/garboard/services/controllers/internal/job"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
@@ -95,6 +96,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"endpointslice-mirroring-controller", declared(endpointslicemirroring.New)},
 		{"node-ipam-controller", func() (runner, error) { return s.podRanges(d) }},
 		{"ttl-controller", declared(ttl.New)},
+		{"job-controller", declared(job.New)},
 		{"ttl-after-finished-controller", declared(ttlafterfinished.New)},
 		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},

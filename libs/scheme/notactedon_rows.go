@@ -22,7 +22,6 @@ func notActedOn() map[string][]NotActedOn {
 	rows := map[string][]NotActedOn{
 		"DaemonSet.apps":                                          whole("daemonset-controller", noPods),
 		"StatefulSet.apps":                                        whole("statefulset-controller", noPods),
-		"CronJob.batch":                                           whole("cronjob-controller", "no Jobs are made for it"),
 		"HorizontalPodAutoscaler.autoscaling":                     whole("horizontal-pod-autoscaler-controller", noScaling),
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),

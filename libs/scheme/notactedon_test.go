@@ -48,7 +48,7 @@ func TestIgnored(t *testing.T) {
 			"spec.initContainers[0].httpGet.protocol; spec.volumes[0].emptyDir.mode"},
 		{kindOf("apps", "v1", "Deployment"), `{spec: {template: {spec: {volumes: [{secret: {defaultUser: 7}}]}}}}`, "", "spec.template.spec.volumes[0].defaultUser"},
 		{kindOf("", "v1", "PodTemplate"), `{template: {spec: {subdomain: a}}}`, "", "template.spec.subdomain"},
-		{kindOf("batch", "v1", "CronJob"), `{spec: {jobTemplate: {spec: {template: {spec: {subdomain: a}}}}}}`, "", "CronJob; spec.jobTemplate.spec.template.spec.subdomain"},
+		{kindOf("batch", "v1", "CronJob"), `{spec: {jobTemplate: {spec: {template: {spec: {subdomain: a}}}}}}`, "", "spec.jobTemplate.spec.template.spec.subdomain"},
 		{kindOf("", "v1", "ReplicationController"), `{}`, "", ""},
 		{kindOf("coordination.k8s.io", "v1", "Lease"), `{spec: {holderIdentity: a}}`, "", ""},
 		{kindOf("coordination.k8s.io", "v1", "Lease"), `{spec: {strategy: OldestEmulationVersion, preferredHolder: b}}`, "", "spec.strategy; spec.preferredHolder"},

@@ -11,6 +11,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/cronjob"
 	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
 	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
@@ -97,6 +98,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"node-ipam-controller", func() (runner, error) { return s.podRanges(d) }},
 		{"ttl-controller", declared(ttl.New)},
 		{"job-controller", declared(job.New)},
+		{"cronjob-controller", declared(cronjob.New)},
 		{"ttl-after-finished-controller", declared(ttlafterfinished.New)},
 		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},

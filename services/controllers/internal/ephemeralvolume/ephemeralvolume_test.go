@@ -68,6 +68,7 @@ func TestClaims(t *testing.T) {
 		pod = controltest.Get[*corev1.Pod](p, "default", "web")
 		pod.DeletionTimestamp, pod.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/stay"}
 		p.Load(pod)
+		settle()
 		p.Remove(controltest.Get[*corev1.PersistentVolumeClaim](p, "default", "web-data"))
 		settle()
 		if got := len(controltest.List[*corev1.PersistentVolumeClaim](p)); got != 0 {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
@@ -30,7 +31,7 @@ type history struct {
 	jobs map[string]failures
 }
 
-func (h *history) clear() {
+func (h *history) clear(controller.Queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.jobs = map[string]failures{}

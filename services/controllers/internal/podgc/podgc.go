@@ -60,7 +60,7 @@ func declare(d controller.Deps, threshold int) *controller.Spec {
 }
 
 // begin forgets since when nodes are gone, for nothing watched them between two terms.
-func (r *reconciler) begin() {
+func (r *reconciler) begin(controller.Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gone = map[string]time.Time{}

@@ -95,7 +95,8 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 }
 
 // write makes the slices of a Service show its pods.
-func (r *reconciler) write(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod, existing []*discoveryv1.EndpointSlice, at time.Time) error {
+func (r *reconciler) write(ctx context.Context, svc *corev1.Service, pods []*corev1.Pod,
+	existing []*discoveryv1.EndpointSlice, at time.Time) error {
 	what := fmt.Sprintf("Service %s/%s", svc.Namespace, svc.Name)
 	types := addressTypes(svc)
 	var faults []error

@@ -333,6 +333,37 @@ func TestForeignChanges(t *testing.T) {
 	}
 }
 
+// TestAPodThatChangesItsLabels checks the Service that it leaves and the one that it joins.
+func TestAPodThatChangesItsLabels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t)
+		p.Load(pod(1))
+		controltest.Create(p, service())
+		controltest.Create(p, service(func(svc *corev1.Service) { svc.Name, svc.Spec.Selector = "db", map[string]string{"app": "db"} }))
+		settle()
+		writes(p)
+		controltest.Change(p, "default", "web-1", func(p *corev1.Pod) { p.Labels["app"] = "db" })
+		settle()
+		for _, slice := range slicesOf(p) {
+			want := 0
+			if slice.Labels[discoveryv1.LabelServiceName] == "db" {
+				want = 1
+			}
+			if len(slice.Endpoints) != want {
+				t.Errorf("Service %s has %d endpoints, want %d", slice.Labels[discoveryv1.LabelServiceName], len(slice.Endpoints), want)
+			}
+		}
+		if n := writes(p); n != 2 {
+			t.Errorf("got %d writes, want 2", n)
+		}
+		controltest.Change(p, "default", "web-1", func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} })
+		settle()
+		if n := writes(p); n != 0 {
+			t.Errorf("got %d writes for an annotation of a pod", n)
+		}
+	})
+}
+
 func TestADeletedSliceIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)

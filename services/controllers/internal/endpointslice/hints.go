@@ -19,7 +19,8 @@ import (
 
 // hint sets the hints of the slices of a plan, which then also updates other slices whose hints are
 // wrong. It returns the Events that tell of it.
-func (r *reconciler) hint(svc *corev1.Service, addressType discoveryv1.AddressType, p *serviceendpoints.Plan, existing []*discoveryv1.EndpointSlice) []*topologycache.EventBuilder {
+func (r *reconciler) hint(svc *corev1.Service, addressType discoveryv1.AddressType, p *serviceendpoints.Plan,
+	existing []*discoveryv1.EndpointSlice) []*topologycache.EventBuilder {
 	info := &topologycache.SliceInfo{
 		ServiceKey: key(svc), AddressType: addressType, ToCreate: p.Create, ToUpdate: p.Update, Unchanged: untouched(existing, p),
 	}

@@ -39,7 +39,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels))
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}, labels))
+		opts := prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}
+		return metric.Register(registerer, prometheus.NewHistogramVec(opts, labels))
 	}
 	sizes := prometheus.ExponentialBuckets(2, 2, 15)
 	return &metrics{
@@ -80,7 +81,8 @@ func (m *metrics) wrote(svc *corev1.Service, addressType discoveryv1.AddressType
 		topology = "Auto"
 	} else if d := svc.Spec.TrafficDistribution; d != nil {
 		switch *d {
-		case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode:
+		case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
+			corev1.ServiceTrafficDistributionPreferSameNode:
 			distribution = *d
 		}
 	}

@@ -24,7 +24,8 @@ type packing struct {
 // pack plans how slices of one type of addresses come to hold the endpoints that are wanted, with as few
 // writes as that takes: endpoints stay where they are, slices that change anyway are filled first, and
 // others stay as they are unless one has room for all that is left.
-func pack(svc *corev1.Service, addressType discoveryv1.AddressType, wanted map[string]*group, existing []*discoveryv1.EndpointSlice) packing {
+func pack(svc *corev1.Service, addressType discoveryv1.AddressType, wanted map[string]*group,
+	existing []*discoveryv1.EndpointSlice) packing {
 	var p packing
 	byPorts := map[string][]*discoveryv1.EndpointSlice{}
 	for _, slice := range existing {
@@ -106,7 +107,8 @@ func (p *packing) group(svc *corev1.Service, addressType discoveryv1.AddressType
 
 // keep returns the endpoints of a slice that are wanted, as they should be, and notes them as placed.
 // Different reports whether they differ from those that the slice has.
-func keep(slice *discoveryv1.EndpointSlice, g *group, placed map[serviceendpoints.Identity]bool) (kept []discoveryv1.Endpoint, different bool) {
+func keep(slice *discoveryv1.EndpointSlice, g *group,
+	placed map[serviceendpoints.Identity]bool) (kept []discoveryv1.Endpoint, different bool) {
 	for i := range slice.Endpoints {
 		id := serviceendpoints.Identify(&slice.Endpoints[i])
 		endpoint := g.endpoints[id]

@@ -138,7 +138,8 @@ func newSlice(e *corev1.Endpoints, addressType discoveryv1.AddressType, g *group
 
 // upToDate reports whether a slice needs no write.
 func upToDate(e *corev1.Endpoints, slice, next *discoveryv1.EndpointSlice) bool {
-	if !maps.Equal(slice.Labels, next.Labels) || !maps.Equal(slice.Annotations, next.Annotations) || len(slice.Endpoints) != len(next.Endpoints) {
+	if !maps.Equal(slice.Labels, next.Labels) || !maps.Equal(slice.Annotations, next.Annotations) ||
+		len(slice.Endpoints) != len(next.Endpoints) {
 		return false
 	}
 	former := func(ref metav1.OwnerReference) bool {

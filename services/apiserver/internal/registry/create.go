@@ -238,5 +238,5 @@ func IsDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 // refused reports whether err means that the write certainly did not happen.
 func refused(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < http.StatusInternalServerError
+	return tooLarge(err) || errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < http.StatusInternalServerError
 }

@@ -5,12 +5,11 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/ownerreferences"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/etcd"
 )
 
 // ownWriter owns the fields that the registry itself writes; the name is Kubernetes'.
@@ -64,6 +63,5 @@ func (r *Resource) mutate(ctx context.Context, req *admission.Request) error {
 	return nil
 }
 
-// tooLarge reports whether an object was refused for its size; its managedFields may be a large
-// part of that.
-func tooLarge(err error) bool { return apierrors.IsRequestEntityTooLargeError(err) }
+// tooLarge reports whether an object was refused for its size, of which managedFields may be a large part.
+func tooLarge(err error) bool { return etcd.IsTooLarge(err) }

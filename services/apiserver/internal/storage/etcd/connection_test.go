@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -130,7 +131,9 @@ func TestAPIError(t *testing.T) {
 		{rpctypes.ErrNoLeader, 503, 0},
 		{rpctypes.ErrLeaderChanged, 503, 0},
 		{rpctypes.ErrNoSpace, 500, 0},
-		{rpctypes.ErrRequestTooLarge, 413, 0},
+		{rpctypes.ErrRequestTooLarge, 500, 0},
+		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (2097231 vs. 2097152)"), 500, 0},
+		{status.Error(codes.ResourceExhausted, "many watches"), 0, 0},
 	} {
 		got := etcd.APIError(tt.err)
 		if tt.code == 0 {
@@ -149,6 +152,37 @@ func TestAPIError(t *testing.T) {
 		}
 		if !errors.Is(got, tt.err) {
 			t.Errorf("%v became %v, without its cause", tt.err, got)
+		}
+	}
+}
+
+// TestTooLarge checks that both errors of writes that are too large are known, also wrapped, and tell what
+// Kubernetes tells.
+func TestTooLarge(t *testing.T) {
+	const own = "trying to send message larger than max (2097231 vs. 2097152)"
+	for _, tt := range []struct {
+		err  error
+		want string // the beginning of the message; empty if it is another error
+	}{
+		{rpctypes.ErrRequestTooLarge, "etcdserver: request is too large: the object"},
+		{fmt.Errorf("creating: %w", rpctypes.ErrRequestTooLarge), "etcdserver: request is too large: the object"},
+		{status.Error(codes.ResourceExhausted, own), "rpc error: code = ResourceExhausted desc = " + own + ": the object"},
+		{fmt.Errorf("creating: %w", status.Error(codes.ResourceExhausted, own)), "rpc error: code = ResourceExhausted desc = " + own + ": the object"},
+		{status.Error(codes.ResourceExhausted, "many watches"), ""},
+		{status.Error(codes.Internal, own), ""},
+		{rpctypes.ErrNoSpace, ""},
+		{nil, ""},
+	} {
+		if etcd.IsTooLarge(tt.err) != (tt.want != "") {
+			t.Errorf("%v is too large: %v", tt.err, tt.want == "")
+		}
+		if tt.want == "" {
+			continue
+		}
+		got := etcd.APIError(tt.err)
+		var found apierrors.APIStatus
+		if !errors.As(got, &found) || !strings.HasPrefix(found.Status().Message, tt.want) || found.Status().Reason != "" || !etcd.IsTooLarge(got) {
+			t.Errorf("%v became %v", tt.err, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -40,10 +41,8 @@ func APIError(err error) error {
 		return err
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return &StatusError{StatusError: noSpace(), Cause: err}
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return &StatusError{
-			StatusError: apierrors.NewRequestEntityTooLargeError(rpctypes.ErrRequestTooLarge.Error()), Cause: err,
-		}
+	case IsTooLarge(err):
+		return &StatusError{StatusError: tooLarge(err), Cause: err}
 	}
 	switch status.Code(err) {
 	case codes.Unavailable:
@@ -55,6 +54,28 @@ func APIError(err error) error {
 		return &StatusError{StatusError: apierrors.NewServiceUnavailable(err.Error()), Cause: err}
 	}
 	return err
+}
+
+// IsTooLarge reports whether an error is that of a write that is too large for etcd, as k8s.io/apiserver's
+// handlers recognize it: etcd has refused it (--max-request-bytes, 1.5 MiB by default), or its client, which sends
+// at most 2 MiB.
+func IsTooLarge(err error) bool {
+	return errors.Is(err, rpctypes.ErrRequestTooLarge) ||
+		status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "trying to send message larger than max")
+}
+
+// tooLarge returns the error for a write that is too large: as in Kubernetes 500 without a reason, and etcd's own
+// message first.
+func tooLarge(err error) *apierrors.StatusError {
+	text := rpctypes.ErrRequestTooLarge.Error()
+	var own interface{ GRPCStatus() *status.Status }
+	if !errors.Is(err, rpctypes.ErrRequestTooLarge) && errors.As(err, &own) {
+		text = own.GRPCStatus().Err().Error()
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown,
+		Message: text + ": the object does not fit into a request to etcd (its --max-request-bytes, 1.5 MiB by default)",
+	}}
 }
 
 // noSpace returns the error for a write that etcd refuses because its database is full: 500 and, as

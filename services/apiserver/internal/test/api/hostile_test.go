@@ -58,7 +58,9 @@ func TestHostileCustomResources(t *testing.T) {
 		{"no object", "", "[]", http.StatusBadRequest, ""},
 		{"nothing", "", "", http.StatusBadRequest, ""},
 		{"a large object", "", egg(`,"spec":{"color":"` + strings.Repeat("a", 4<<20) + `"}`), http.StatusRequestEntityTooLarge, ""},
-		{"an object too large for etcd", "", egg(`,"spec":{"color":"` + strings.Repeat("a", 2<<20) + `"}`), http.StatusInternalServerError, "larger than max"},
+		{"an object too large for etcd", "", egg(`,"spec":{"color":"` + strings.Repeat("a", 1600<<10) + `"}`), http.StatusInternalServerError, "etcdserver: request is too large: the object does not fit"},
+		{"an object too large for etcd's client", "", egg(`,"spec":{"color":"` + strings.Repeat("a", 2<<20) + `"}`), http.StatusInternalServerError,
+			`"message":"rpc error: code = ResourceExhausted desc = trying to send message larger than max`},
 	} {
 		res, body := s.Exchange(admin, http.MethodPost, eggPaths+c.query, c.body, jsonBody)
 		if res.StatusCode != c.code || !strings.Contains(body, c.says) {

@@ -24,6 +24,9 @@ func validateClassUpdate(c, old *resourcev1.DeviceClass) field.ErrorList {
 		func(s *resourcev1.DeviceSelector, path *field.Path) field.ErrorList {
 			return selector(s, selected, path)
 		})...)
+	if !selected {
+		errs = append(errs, extent(path.Child("selectors"), c.Spec.Selectors)...)
+	}
 	configured := apiequality.Semantic.DeepEqual(c.Spec.Config, old.Spec.Config)
 	errs = append(errs, each(c.Spec.Config, resourcev1.DeviceConfigMaxSize, path.Child("config"),
 		func(k *resourcev1.DeviceClassConfiguration, path *field.Path) field.ErrorList {

@@ -15,7 +15,8 @@ import (
 // validateClaim validates a claim for devices.
 func validateClaim(c *resourcev1.ResourceClaim) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	return append(errs, claim(&c.Spec.Devices, field.NewPath("spec", "devices"))...)
+	errs = append(errs, claim(&c.Spec.Devices, field.NewPath("spec", "devices"))...)
+	return append(errs, extentOfClaim(&c.Spec.Devices, field.NewPath("spec", "devices", "requests"))...)
 }
 
 // validateClaimUpdate validates an update of a claim, whose spec is immutable.

@@ -10,6 +10,11 @@ import (
 
 // validateClaimTemplate validates a template of claims.
 func validateClaimTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
+	return append(claimTemplate(t), extentOfClaim(&t.Spec.Spec.Devices, field.NewPath("spec", "spec", "devices", "requests"))...)
+}
+
+// claimTemplate checks what newer limits do not concern.
+func claimTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&t.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, metadata.ValidateTemplate(&t.Spec.ObjectMeta, field.NewPath("spec", "metadata"))...)
 	return append(errs, claim(&t.Spec.Spec.Devices, field.NewPath("spec", "spec", "devices"))...)
@@ -17,5 +22,5 @@ func validateClaimTemplate(t *resourcev1.ResourceClaimTemplate) field.ErrorList 
 
 // validateClaimTemplateUpdate validates an update of a template, whose spec is immutable.
 func validateClaimTemplateUpdate(t, old *resourcev1.ResourceClaimTemplate) field.ErrorList {
-	return append(validateClaimTemplate(t), apivalidation.ValidateImmutableField(t.Spec, old.Spec, field.NewPath("spec"))...)
+	return append(claimTemplate(t), apivalidation.ValidateImmutableField(t.Spec, old.Spec, field.NewPath("spec"))...)
 }

@@ -105,20 +105,20 @@ func (p *plugin) settle(ctx context.Context, r *request, call *invocation, began
 	var refused *refusal
 	switch {
 	case err == nil:
-		p.metrics.called(p.step.call, call.name, r.operation, http.StatusOK, false, elapsed)
+		p.metrics.called(call.name, r.operation, http.StatusOK, false, elapsed)
 		return false, nil
 	case errors.As(err, &failure):
-		p.metrics.called(p.step.call, call.name, r.operation, failure.code, !call.ignored, elapsed)
+		p.metrics.called(call.name, r.operation, failure.code, !call.ignored, elapsed)
 		return p.failed(ctx, r, call, failure)
 	case errors.As(err, &refused):
 		code := int(refused.status.ErrStatus.Code)
-		p.metrics.rejected(p.step.call, call.name, r.operation, noError, code)
-		p.metrics.called(p.step.call, call.name, r.operation, code, true, elapsed)
+		p.metrics.rejected(call.name, r.operation, noError, code)
+		p.metrics.called(call.name, r.operation, code, true, elapsed)
 		p.log.Debug("a webhook refused a request", "configuration", call.configuration, "webhook", call.name, "err", err)
 		return false, refused.status
 	}
-	p.metrics.rejected(p.step.call, call.name, r.operation, ownError, 0)
-	p.metrics.called(p.step.call, call.name, r.operation, 0, true, elapsed)
+	p.metrics.rejected(call.name, r.operation, ownError, 0)
+	p.metrics.called(call.name, r.operation, 0, true, elapsed)
 	return false, err
 }
 
@@ -129,14 +129,14 @@ func (p *plugin) failed(ctx context.Context, r *request, call *invocation, failu
 	switch {
 	case !call.ignored:
 		if !gone {
-			p.metrics.rejected(p.step.call, call.name, r.operation, callingError, failure.code)
+			p.metrics.rejected(call.name, r.operation, callingError, failure.code)
 			log.Warn("calling a webhook failed, and the request with it")
 		}
 		return false, apierrors.NewInternalError(failure)
 	case gone:
 		return false, timedOut(ctx)
 	}
-	p.metrics.failedOpen(p.step.call, call.name)
+	p.metrics.failedOpen(call.name)
 	log.Warn("calling a webhook failed; the request is admitted without it")
 	return true, timedOut(ctx)
 }

@@ -21,6 +21,7 @@ type configurations[T scheme.Object] struct {
 	// hooksOf returns the webhooks of a configuration.
 	hooksOf func(T) []*hook
 	clients *webhook.Clients
+	metrics *metrics
 	// files are the configurations in files; nil for none.
 	files *manifests.Manifests
 
@@ -82,7 +83,8 @@ func (c *configurations[T]) fromFiles(ctx context.Context) []*hook {
 	return c.static
 }
 
-// load takes the webhooks of a set, and forgets the clients of all that are gone. The caller holds mu.
+// load takes the webhooks of a set, and forgets the clients and metrics of all that are gone. The caller holds
+// mu.
 func (c *configurations[T]) load(set *manifests.Set) {
 	if set != c.set {
 		c.set, c.static = set, nil
@@ -93,11 +95,12 @@ func (c *configurations[T]) load(set *manifests.Set) {
 		}
 	}
 	c.all = slices.Concat(c.static, c.served)
-	targets := make([]webhook.Target, len(c.all))
+	targets, names := make([]webhook.Target, len(c.all)), make(map[string]bool, len(c.all))
 	for i, h := range c.all {
-		targets[i] = h.target
+		targets[i], names[h.name] = h.target, true
 	}
 	c.clients.Keep(targets)
+	c.metrics.keep(names)
 }
 
 func versionOf[T scheme.Object](configuration T) version {

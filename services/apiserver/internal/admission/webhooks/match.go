@@ -65,7 +65,7 @@ func (p *plugin) match(ctx context.Context, r *request, h *hook, object scheme.O
 		p.log.Warn("evaluating the match conditions of a webhook failed", "configuration", h.configuration, "webhook", h.name, "err", err)
 		return nil, apierrors.NewForbidden(r.Kind.GroupResource(), r.Name, err)
 	case !matches:
-		p.metrics.excluded(p.step.condition, h.name, r.operation)
+		p.metrics.excluded(h.name, r.operation)
 		return nil, nil
 	}
 	return found, nil
@@ -143,7 +143,7 @@ func hasLabels(obj scheme.Object, selector labels.Selector) bool {
 // those that fail.
 func (p *plugin) meetsConditions(ctx context.Context, r *request, h *hook, objects *shown) (bool, error) {
 	began := time.Now()
-	defer func() { p.metrics.evaluated(p.step.condition, h.name, r.operation, time.Since(began)) }()
+	defer func() { p.metrics.evaluated(h.name, r.operation, time.Since(began)) }()
 	about := cel.CreateAdmissionRequest(r.attributes, metav1.GroupVersionResource(r.Kind.GroupVersionResource()),
 		metav1.GroupVersionKind(objects.kind))
 	results, _, err := h.evaluator(p.compiler).ForInput(ctx, objects.attributes, about,
@@ -155,7 +155,7 @@ func (p *plugin) meetsConditions(ctx context.Context, r *request, h *hook, objec
 	for _, result := range results {
 		if result.Error != nil {
 			errs = append(errs, result.Error)
-			p.metrics.conditionFailed(p.step.condition, h.name, r.operation)
+			p.metrics.conditionFailed(h.name, r.operation)
 		}
 		if result.EvalResult == celtypes.False {
 			return false, nil

@@ -90,7 +90,7 @@ func Mutating(cfg Config) (admission.Plugin, error) {
 		return admission.Plugin{}, err
 	}
 	known := &configurations[*registrationv1.MutatingWebhookConfiguration]{
-		objects: cfg.Objects, hooksOf: mutatingHooks, clients: p.clients, files: p.files,
+		objects: cfg.Objects, hooksOf: mutatingHooks, clients: p.clients, metrics: p.metrics, files: p.files,
 	}
 	return admission.Plugin{Mutate: func(ctx context.Context, req *admission.Request) error {
 		hooks, err := asked(ctx, known, req)
@@ -108,7 +108,7 @@ func Validating(cfg Config) (admission.Plugin, error) {
 		return admission.Plugin{}, err
 	}
 	known := &configurations[*registrationv1.ValidatingWebhookConfiguration]{
-		objects: cfg.Objects, hooksOf: validatingHooks, clients: p.clients, files: p.files,
+		objects: cfg.Objects, hooksOf: validatingHooks, clients: p.clients, metrics: p.metrics, files: p.files,
 	}
 	return admission.Plugin{Validate: func(ctx context.Context, req *admission.Request) error {
 		hooks, err := asked(ctx, known, req)
@@ -162,7 +162,7 @@ func newPlugin(cfg Config, step step) (*plugin, error) {
 	}
 	patch.BoundCopies()
 	return &plugin{
-		cfg: cfg, step: step, files: files, log: cfg.Logger, metrics: newMetrics(cfg.Registerer),
+		cfg: cfg, step: step, files: files, log: cfg.Logger, metrics: newMetrics(cfg.Registerer, step),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 		}),

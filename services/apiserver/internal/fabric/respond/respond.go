@@ -92,7 +92,7 @@ func New(cfg Config) *Responder {
 	}
 	r := &Responder{
 		cfg: cfg, cache: newAnswerCache(),
-		metrics: newMetrics(cfg.Registerer), limiter: inflight.New(concurrent, concurrentEach),
+		metrics: newMetrics(cfg.Registerer, cfg.Table), limiter: inflight.New(concurrent, concurrentEach),
 	}
 	return r
 }
@@ -143,6 +143,7 @@ func (r *Responder) Run(ctx context.Context) error {
 		case now := <-ticker.C:
 			r.cache.sweep(now)
 			r.rates.sweep(now)
+			r.metrics.sweep()
 		}
 	}
 }
@@ -182,11 +183,7 @@ func (r *Responder) answer(ctx context.Context, reply string, asker subject.Clie
 	if ctx.Err() != nil || chunks == nil {
 		return
 	}
-	group, resource := ask.GetGroup(), ask.GetResource()
-	if what == watchv1.Outcome_OUTCOME_NOT_FOUND {
-		group, resource = "", "" // An arbitrary name from an asker must not become a label.
-	}
-	r.metrics.asks.WithLabelValues(group, resource, strings.TrimPrefix(what.String(), "OUTCOME_")).Inc()
+	r.metrics.answered(schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()}, strings.TrimPrefix(what.String(), "OUTCOME_"))
 	r.send(ctx, reply, chunks)
 }
 

@@ -12,14 +12,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// nameAttempts is how many names are tried for one object (KEP-4420).
-const nameAttempts = 8
+const (
+	// nameAttempts is how many names are tried for one object (KEP-4420).
+	nameAttempts = 8
+	// A generated name has a random end, and with it at most 63 characters (Kubernetes, storage/names).
+	randomEnd = 5
+	maxPrefix = 63 - randomEnd
+)
+
+// generateName returns a name with a prefix.
+func generateName(prefix string) string {
+	return prefix[:min(len(prefix), maxPrefix)] + rand.String(randomEnd)
+}
 
 // creation is an attempt to create an object with a generated name whose outcome is unknown: the
 // connection or the storage failed before the answer. The object may exist, may still come to
@@ -54,7 +64,7 @@ func (r recording) create(ctx context.Context, call client.Call, into runtime.Ob
 	repeated := record.repeat(&attempt)
 	for tries := 1; ; tries++ {
 		if !repeated {
-			attempt.name = names.SimpleNameGenerator.GenerateName(attempt.prefix)
+			attempt.name = generateName(attempt.prefix)
 		}
 		body.SetName(attempt.name)
 		err := r.Interface.Do(ctx, call, into)

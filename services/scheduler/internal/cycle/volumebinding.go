@@ -68,7 +68,8 @@ func current[T informer.Object](of map[string]T, key string, stored T) T {
 }
 
 // assume records the decision on the volumes of a pod, and returns the objects to write.
-func (a *assumed) assume(chosen placement.Volumes, node string) (volumes []*corev1.PersistentVolume, claims []*corev1.PersistentVolumeClaim, err error) {
+func (a *assumed) assume(chosen placement.Volumes, node string) (
+	volumes []*corev1.PersistentVolume, claims []*corev1.PersistentVolumeClaim, err error) {
 	for _, binding := range chosen.Bind {
 		next, _, err := volume.GetBindVolumeToClaim(binding.Volume, binding.Claim)
 		if err != nil {

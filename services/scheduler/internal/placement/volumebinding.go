@@ -124,11 +124,12 @@ func topologyAllows(terms []corev1.TopologySelectorTerm, node *clusterview.Node)
 	if len(terms) == 0 {
 		return true
 	}
+	misses := func(r corev1.TopologySelectorLabelRequirement) bool {
+		value, has := node.Labels[r.Key]
+		return !has || !slices.Contains(r.Values, value)
+	}
 	return slices.ContainsFunc(terms, func(term corev1.TopologySelectorTerm) bool {
-		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions, func(r corev1.TopologySelectorLabelRequirement) bool {
-			value, has := node.Labels[r.Key]
-			return !has || !slices.Contains(r.Values, value)
-		})
+		return len(term.MatchLabelExpressions) > 0 && !slices.ContainsFunc(term.MatchLabelExpressions, misses)
 	})
 }
 

@@ -159,26 +159,6 @@ func TestAnnotate(t *testing.T) {
 	}
 }
 
-func TestTemplateHash(t *testing.T) {
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1", "b": "2"}}}
-	first := templateHash(&template, nil)
-	if again := templateHash(template.DeepCopy(), nil); again != first {
-		t.Errorf("got %q, then %q, want the same hash", first, again)
-	}
-	one := int32(1)
-	if templateHash(&template, &one) == first {
-		t.Error("a collision does not change the hash")
-	}
-	other := template.DeepCopy()
-	other.Spec.NodeName = "n"
-	if templateHash(other, nil) == first {
-		t.Error("another template has the same hash")
-	}
-	if strings.Trim(first, "bcdfghjklmnpqrstvwxz2456789") != "" {
-		t.Errorf("%q has letters that could make words", first)
-	}
-}
-
 func TestSetName(t *testing.T) {
 	if got := setName("web", "abc"); got != "web-abc" {
 		t.Error(got)

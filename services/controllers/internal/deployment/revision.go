@@ -1,9 +1,6 @@
 package deployment
 
 import (
-	"encoding/binary"
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
@@ -14,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/dump"
+
+	"github.com/garboard/garboard/services/controllers/internal/podtemplate"
 )
 
 // Annotations in which Deployments and their ReplicaSets record revisions and sizes (Kubernetes,
@@ -33,21 +30,6 @@ const (
 
 // hashLabel distinguishes the pods of one template from those of another.
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
-
-// templateHash returns a short name for a pod template. A collision shows as a name that is already
-// taken; counting collisions in avoids the next. It is Kubernetes' own hash
-// (pkg/controller.ComputeHash), so Kubernetes and this controller accept each other's ReplicaSets.
-func templateHash(template *corev1.PodTemplateSpec, collisions *int32) string {
-	hash := fnv.New32a()
-	// fnv's Write returns no error.
-	_, _ = fmt.Fprintf(hash, "%v", dump.ForHash(*template))
-	if collisions != nil {
-		var count [8]byte
-		binary.LittleEndian.PutUint32(count[:], uint32(*collisions))
-		_, _ = hash.Write(count[:])
-	}
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(hash.Sum32()), 10))
-}
 
 // sameTemplate compares pod templates, ignoring the label that holds their hash.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
@@ -178,7 +160,7 @@ func addHistory(history, revision string) string {
 // newReplicaSet builds the ReplicaSet of a Deployment's present template, with 0 replicas.
 func newReplicaSet(d *appsv1.Deployment, controller metav1.OwnerReference) *appsv1.ReplicaSet {
 	template := d.Spec.Template.DeepCopy()
-	hash := templateHash(template, d.Status.CollisionCount)
+	hash := podtemplate.Hash(template, d.Status.CollisionCount)
 	if template.Labels == nil {
 		template.Labels = map[string]string{}
 	}

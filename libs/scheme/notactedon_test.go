@@ -20,7 +20,7 @@ func TestIgnored(t *testing.T) {
 		{kindOf("networking.k8s.io", "v1", "NetworkPolicy"), `{}`, "status", ""},
 		{kindOf("autoscaling", "v1", "HorizontalPodAutoscaler"), `{}`, "", "HorizontalPodAutoscaler"},
 		{kindOf("autoscaling", "v2", "HorizontalPodAutoscaler"), `{}`, "", "HorizontalPodAutoscaler"},
-		{kindOf("apps", "v1", "StatefulSet"), `{}`, "scale", "StatefulSet"},
+		{kindOf("apps", "v1", "StatefulSet"), `{}`, "scale", ""},
 		{kindOf("apps", "v1", "Deployment"), `{}`, "scale", ""},
 		{kindOf("apps", "v1", "Deployment"), `{}`, "", ""},
 		{kindOf("apiregistration.k8s.io", "v1", "APIService"), `{spec: {group: apps}}`, "", ""},

@@ -147,6 +147,8 @@ var acts = map[string]string{
 	"PersistentVolume": "persistentvolume-binder-controller", "StorageClass": "persistentvolume-binder-controller",
 	"VolumeAttributesClass": "volumeattributesclass-protection-controller",
 	"Job":                   "job-controller", "CronJob": "cronjob-controller",
+	"Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller", "PodDisruptionBudget": "disruption-controller", "StatefulSet": "statefulset-controller",
+	"ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller", "Node": "node-lifecycle-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller",
 	"Pod":                       "scheduler, node agent", "ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",

@@ -124,8 +124,8 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 
 func hasGeneration(obj scheme.Object) bool {
 	switch obj.(type) {
-	case *appsv1.Deployment, *appsv1.ReplicaSet, *corev1.ReplicationController, *corev1.Pod, *policyv1.PodDisruptionBudget,
-		*admissionregistrationv1.ValidatingAdmissionPolicy:
+	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *appsv1.DaemonSet, *corev1.ReplicationController, *corev1.Pod,
+		*policyv1.PodDisruptionBudget, *admissionregistrationv1.ValidatingAdmissionPolicy:
 		return true
 	}
 	return false

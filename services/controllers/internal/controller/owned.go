@@ -31,6 +31,8 @@ type Owned[T, O scheme.Object] struct {
 	Finalizers []string
 	// Delay is after what time a change asks for a reconcile, so that one follows several.
 	Delay time.Duration
+	// Member, unless nil, reports whether an object that an owner selects is one that it takes.
+	Member func(owner O, obj T) bool
 	// Also, unless nil, is called for each change besides.
 	Also func(q Queue, old, now T)
 
@@ -68,9 +70,13 @@ func (o *Owned[T, O]) Claim(ctx context.Context, owner O, objs []T) ([]T, error)
 	if err != nil {
 		return nil, err
 	}
-	return controllerref.Claim[T, O]{
+	claim := controllerref.Claim[T, O]{
 		Objects: o.Client, Owners: o.owners.Client, Owner: owner, Selector: selector, Finalizers: o.Finalizers,
-	}.Of(ctx, objs)
+	}
+	if o.Member != nil {
+		claim.Member = func(obj T) bool { return o.Member(owner, obj) }
+	}
+	return claim.Of(ctx, objs)
 }
 
 // Owner returns the object that controls obj; false if there is none, or if another has taken its name.

@@ -31,6 +31,8 @@ type Claim[T, O scheme.Object] struct {
 	Selector labels.Selector
 	// Finalizers are added to objects that are adopted, and removed from those that are released.
 	Finalizers []string
+	// Member, unless nil, reports whether the owner wants an object that is selected.
+	Member func(obj T) bool
 }
 
 // Of takes objects in the owner's namespace and returns the ones that the owner controls, after
@@ -53,7 +55,7 @@ func (c Claim[T, O]) Of(ctx context.Context, objects []T) ([]T, error) {
 }
 
 func (c Claim[T, O]) claim(ctx context.Context, check *adoption[O], obj T) (bool, error) {
-	selected := c.Selector.Matches(labels.Set(obj.GetLabels()))
+	selected := c.Selector.Matches(labels.Set(obj.GetLabels())) && (c.Member == nil || c.Member(obj))
 	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
 		switch {
 		case ref.UID != c.Owner.GetUID():

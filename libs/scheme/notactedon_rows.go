@@ -20,7 +20,6 @@ func notActedOn() map[string][]NotActedOn {
 	)
 	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
 	rows := map[string][]NotActedOn{
-		"DaemonSet.apps":                                          whole("daemonset-controller", noPods),
 		"HorizontalPodAutoscaler.autoscaling":                     whole("horizontal-pod-autoscaler-controller", noScaling),
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),

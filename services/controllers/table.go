@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/csrapprover"
 	"github.com/garboard/garboard/services/controllers/internal/csrcleaner"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
+	"github.com/garboard/garboard/services/controllers/internal/daemonset"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
 	"github.com/garboard/garboard/services/controllers/internal/endpoints"
@@ -103,6 +104,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"ttl-after-finished-controller", declared(ttlafterfinished.New)},
 		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"statefulset-controller", declared(statefulset.New)},
+		{"daemonset-controller", declared(daemonset.New)},
 		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
 		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},

@@ -148,6 +148,7 @@ var acts = map[string]string{
 	"VolumeAttributesClass": "volumeattributesclass-protection-controller",
 	"Job":                   "job-controller", "CronJob": "cronjob-controller",
 	"Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller", "PodDisruptionBudget": "disruption-controller", "StatefulSet": "statefulset-controller",
+	"Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller", "PodDisruptionBudget": "disruption-controller", "StatefulSet": "statefulset-controller", "DaemonSet": "daemonset-controller",
 	"ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller", "Node": "node-lifecycle-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller",

@@ -378,6 +378,23 @@ func TestADeletedSliceIsMadeAnew(t *testing.T) {
 	})
 }
 
+// TestASliceThatIsBeingDeleted checks that what a finalizer holds is not taken for a slice of the Service.
+func TestASliceThatIsBeingDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t)
+		p.Load(pod(1))
+		controltest.Create(p, service())
+		settle()
+		slice, now := only(t, p), metav1.Now()
+		slice.DeletionTimestamp, slice.Finalizers = &now, []string{"example.com/hold"}
+		p.Load(slice)
+		settle()
+		if got := sizes(p); !slices.Equal(got, []int{1, 1}) {
+			t.Errorf("got slices with %v endpoints, want the one that is held and a new one", got)
+		}
+	})
+}
+
 func TestATerminatingNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -589,7 +588,7 @@ func TestADeletedJobLetsItsPodsGo(t *testing.T) {
 		job.Finalizers = []string{"example.com/hold"}
 		controltest.Create(p, job)
 		settle()
-		if err := client.Of[*batchv1.Job](p.Client).Delete(context.Background(), "default", "work", metav1.DeleteOptions{}); err != nil {
+		if err := client.Of[*batchv1.Job](p.Client).Delete(t.Context(), "default", "work", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		settle()

@@ -105,19 +105,6 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"statefulset-controller", declared(statefulset.New)},
 		{"daemonset-controller", declared(daemonset.New)},
-		{"namespace-controller", func() (runner, error) { return namespace.New(cfg, s.definitions) }},
-		{"serviceaccount-controller", func() (runner, error) { return serviceaccount.New(cfg) }},
-		{"root-ca-certificate-publisher-controller", func() (runner, error) { return rootca.New(cfg, s.cfg.RootCA) }},
-		{"node-lifecycle-controller", func() (runner, error) { return nodelifecycle.New(cfg, s.cfg.NodeGrace) }},
-		{"resourcequota-controller", func() (runner, error) { return resourcequota.New(cfg, source) }},
-		{"disruption-controller", func() (runner, error) { return disruption.New(cfg) }},
-		{"clusterrole-aggregation-controller", func() (runner, error) { return clusterroleaggregation.New(cfg) }},
-		{"token-cleaner-controller", func() (runner, error) { return tokencleaner.New(cfg) }},
-		{"bootstrap-signer-controller", func() (runner, error) { return bootstrapsigner.New(cfg) }},
-		{"certificatesigningrequest-approving-controller", func() (runner, error) { return csrapprover.New(cfg) }},
-		{"certificatesigningrequest-cleaner-controller", func() (runner, error) { return csrcleaner.New(cfg) }},
-		{"service-cidr-controller", func() (runner, error) { return servicecidrs.New(cfg) }},
-		{"storage-version-migrator-controller", func() (runner, error) { return storageversionmigrator.New(cfg) }},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
@@ -131,7 +132,7 @@ type failures struct {
 	sweep int // how many are known when those that are over are removed
 }
 
-func (f *failures) clear() {
+func (f *failures) clear(controller.Queue) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known, f.sweep = nil, 0

@@ -10,7 +10,7 @@ import (
 // TestCustomObjectsAreStoredAsTheLibraryEncodes: what etcd holds is what Kubernetes writes.
 func TestCustomObjectsAreStoredAsTheLibraryEncodes(t *testing.T) {
 	kind := &Kind{Custom: true}
-	kind.GroupVersionKind.Group, kind.Version, kind.Kind = "example.com", "v1", "Gadget"
+	kind.Group, kind.Version, kind.Kind = "example.com", "v1", "Gadget"
 	kind.Storage = kind.GroupVersionKind
 	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"size": int64(1), "text": "<b>"},

@@ -151,10 +151,7 @@ func (w *written) settle(ctx context.Context) error {
 
 // look reports whether the object of a creation exists, and records its revision.
 func (c creation) look(ctx context.Context, record *written) (exists bool, err error) {
-	found, ok := c.kind.New().(scheme.Object)
-	if !ok {
-		return false, fmt.Errorf("asking for %s %s/%s: its kind has no objects", c.kind.Kind, c.namespace, c.name)
-	}
+	found := c.kind.New()
 	err = c.client.Do(ctx, client.Call{
 		Verb: "get", Kind: c.kind, Namespace: c.namespace, Name: c.name, Options: &metav1.GetOptions{},
 	}, found)
@@ -168,6 +165,6 @@ func (c creation) look(ctx context.Context, record *written) (exists bool, err e
 	if err != nil {
 		return true, nil //nolint:nilerr // A server whose versions are not numbers has no revision to wait for.
 	}
-	record.note(reflect.TypeOf(c.kind.New()), revision)
+	record.note(reflect.TypeOf(found), revision)
 	return true, nil
 }

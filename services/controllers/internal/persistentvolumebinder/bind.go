@@ -32,8 +32,7 @@ func (b *binder) bind(ctx context.Context, v pv, c claim) error {
 	if c, err = b.bindClaim(ctx, c, v); err != nil {
 		return err
 	}
-	_, err = b.setClaim(ctx, c, corev1.ClaimBound, v)
-	return err
+	return b.setClaim(ctx, c, corev1.ClaimBound, v)
 }
 
 // bindClaim writes the name of a volume into its claim, unless it is there.
@@ -59,9 +58,8 @@ func (b *binder) bindClaim(ctx context.Context, c claim, v pv) (claim, error) {
 	return written, nil
 }
 
-// setClaim writes the status of a claim if it differs, and returns the claim. The status tells of v; if v is
-// nil, of no volume.
-func (b *binder) setClaim(ctx context.Context, c claim, phase corev1.PersistentVolumeClaimPhase, v pv) (claim, error) {
+// setClaim writes the status of a claim if it differs. The status tells of v; if v is nil, of no volume.
+func (b *binder) setClaim(ctx context.Context, c claim, phase corev1.PersistentVolumeClaimPhase, v pv) error {
 	next := c.DeepCopy()
 	next.Status.Phase = phase
 	changed := c.Status.Phase != phase
@@ -75,7 +73,7 @@ func (b *binder) setClaim(ctx context.Context, c claim, phase corev1.PersistentV
 		// A bound claim's capacity may differ while its file system grows.
 		if c.Status.Phase != phase {
 			if err := setCapacity(next, v); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if c.Status.Phase == corev1.ClaimPending && phase == corev1.ClaimBound {
@@ -83,13 +81,12 @@ func (b *binder) setClaim(ctx context.Context, c claim, phase corev1.PersistentV
 		}
 	}
 	if !changed {
-		return c, nil
+		return nil
 	}
-	written, err := b.claims.Client.UpdateStatus(ctx, next, metav1.UpdateOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("writing the status of claim %q: %w", key(c), err)
+	if _, err := b.claims.Client.UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing the status of claim %q: %w", key(c), err)
 	}
-	return written, nil
+	return nil
 }
 
 // setCapacity gives a claim the capacity of its volume, or of the volume's file system if that is smaller.

@@ -47,8 +47,7 @@ func (b *binder) unbound(ctx context.Context, c claim) error {
 	default:
 		b.events.Event(c, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
-	_, err = b.setClaim(ctx, c, corev1.ClaimPending, nil)
-	return err
+	return b.setClaim(ctx, c, corev1.ClaimPending, nil)
 }
 
 // wanted binds a claim to the volume that it names.
@@ -56,13 +55,11 @@ func (b *binder) wanted(ctx context.Context, c claim) error {
 	v, found := b.volumes.Indexer().GetByKey(c.Spec.VolumeName)
 	switch {
 	case !found:
-		_, err := b.setClaim(ctx, c, corev1.ClaimPending, nil)
-		return err
+		return b.setClaim(ctx, c, corev1.ClaimPending, nil)
 	case v.Spec.ClaimRef == nil:
 		if why := mismatch(v, c); why != nil {
 			b.events.Event(c, corev1.EventTypeWarning, "VolumeMismatch", "Cannot bind to requested volume %q: %s", v.Name, why)
-			_, err := b.setClaim(ctx, c, corev1.ClaimPending, nil)
-			return err
+			return b.setClaim(ctx, c, corev1.ClaimPending, nil)
 		}
 		return b.bind(ctx, v, c)
 	case volume.IsVolumeBoundToClaim(v, c):
@@ -74,8 +71,7 @@ func (b *binder) wanted(ctx context.Context, c claim) error {
 		return fmt.Errorf("invalid binding of claim %q to volume %q: volume already claimed by %s/%s",
 			key(c), v.Name, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
 	}
-	_, err := b.setClaim(ctx, c, corev1.ClaimPending, nil)
-	return err
+	return b.setClaim(ctx, c, corev1.ClaimPending, nil)
 }
 
 // bound completes the binding of a claim, or tells that its volume is lost.
@@ -97,7 +93,7 @@ func (b *binder) lose(ctx context.Context, c claim, reason, message string) erro
 	if c.Status.Phase == corev1.ClaimLost {
 		return nil
 	}
-	if _, err := b.setClaim(ctx, c, corev1.ClaimLost, nil); err != nil {
+	if err := b.setClaim(ctx, c, corev1.ClaimLost, nil); err != nil {
 		return err
 	}
 	b.events.Event(c, corev1.EventTypeWarning, reason, "%s", message)

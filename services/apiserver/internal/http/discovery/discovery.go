@@ -45,8 +45,7 @@ func (h *Handler) Serves(path string) bool {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, known := strings.TrimSuffix(r.URL.Path, "/"), h.documents.Get()
 	plain := known.plain[path]
-	switch {
-	case plain == nil:
+	if plain == nil {
 		h.encoder.Error(w, r, response.NotFound())
 		return
 	}

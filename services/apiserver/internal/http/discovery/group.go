@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -55,9 +56,7 @@ func describe(kinds []*scheme.Kind, before documents) documents {
 			one = newGroup(of[name])
 		}
 		h.groups[name] = one
-		for path, object := range one.plain {
-			h.plain[path] = object
-		}
+		maps.Copy(h.plain, one.plain)
 		if name == "" {
 			core = append(core, one)
 			continue
@@ -108,7 +107,7 @@ func together(path string, groups []*group) func() (document, error) {
 		}
 		list := struct {
 			metav1.TypeMeta `json:",inline"`
-			metav1.ListMeta `json:"metadata,omitempty"`
+			metav1.ListMeta `json:"metadata"`
 			Items           []json.RawMessage `json:"items"`
 		}{Items: items}
 		list.SetGroupVersionKind(aggregated)

@@ -64,9 +64,9 @@ func TestPartsMakeTheWhole(t *testing.T) {
 	table, all := scheme.New(), known{}
 	plain := gadget("plain.example.com", "size")
 	plain.Kind.Subresources, plain.OpenAPI = nil, nil
-	plain.Kind.Namespaced = false
+	plain.Namespaced = false
 	second := gadget("b.example.com", "size")
-	second.Kind.Kind, second.Kind.Resource, second.Kind.StoragePrefix = "Another", "others", "b.example.com/others"
+	second.Kind.Kind, second.Resource, second.StoragePrefix = "Another", "others", "b.example.com/others"
 	install(t, table, all, gadget("b.example.com", "color"), plain, second, gadget("apps", "shape"), gadget("a.example.com", "color"))
 	h := New(table, "v1.37.2", all.of)
 	d := newDocuments(table, "v1.37.2")
@@ -112,7 +112,7 @@ func TestDocumentDoesNotDependOnTheOrder(t *testing.T) {
 	for i := range etags {
 		table, all := scheme.New(), known{}
 		second := gadget("a.example.com", "size")
-		second.Kind.Kind, second.Kind.Resource, second.Kind.StoragePrefix = "Another", "others", "a.example.com/others"
+		second.Kind.Kind, second.Resource, second.StoragePrefix = "Another", "others", "a.example.com/others"
 		definitions := []*kinds.Definition{gadget("a.example.com", "color"), second}
 		install(t, table, all, definitions[i], definitions[1-i])
 		s := New(table, "v1.37.2", all.of).documents.Get()

@@ -60,7 +60,7 @@ func TestNobodyRefusesTheEnd(t *testing.T) {
 	w.run()
 	w.define("rods rod Rod RodList")
 	w.until("established", "rods.example.org", established)
-	rods := w.Registry.Resource(w.kind("rods"))
+	rods := w.Resource(w.kind("rods"))
 	rod := &unstructured.Unstructured{}
 	rod.SetGroupVersionKind(w.kind("rods").GroupVersionKind)
 	rod.SetName("r")

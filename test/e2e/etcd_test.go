@@ -77,6 +77,7 @@ func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
 		t.Fatal(err)
 	}
 	hash := regexp.MustCompile(`^(/registry/(?:pods|replicasets)/default/nginx-deployment)-[a-z0-9]+(-[a-z0-9]{5})?$`)
+	slice := regexp.MustCompile(`^(/registry/endpointslices/default/nginx)-[a-z0-9]{5}$`)
 	address := regexp.MustCompile(`^/registry/ipaddresses/10\.(96\.0\.([2-9]|1\d)|96\.[1-9]|9[7-9]|1\d\d).*$`)
 	event := regexp.MustCompile(`^(/registry/events/[^/]+)/.*$`)
 	identity := regexp.MustCompile(`^(/registry/leases/kube-system/apiserver)-[a-z0-9]{26}$`)
@@ -84,6 +85,7 @@ func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
 	for _, kv := range res.Kvs {
 		key := hash.ReplaceAllString(string(kv.Key), "$1-HASH$2")
 		key = regexp.MustCompile(`HASH-[a-z0-9]{5}$`).ReplaceAllString(key, "HASH-RAND")
+		key = slice.ReplaceAllString(key, "$1-RAND")
 		key = address.ReplaceAllString(key, "/registry/ipaddresses/ADDRESS")
 		key = event.ReplaceAllString(key, "$1/EVENT")
 		key = identity.ReplaceAllString(key, "$1-HASH")

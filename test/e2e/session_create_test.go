@@ -216,7 +216,7 @@ Events:
 		{run: "create job once --image=busybox -- date", out: "job.batch/once created"},
 		{run: "get job once -o wide", out: `
 NAME STATUS COMPLETIONS DURATION AGE CONTAINERS IMAGES SELECTOR
-once Running 0/1 … … once busybox batch.kubernetes.io/controller-uid=…
+once … … once busybox batch.kubernetes.io/controller-uid=…
 `},
 		{run: "describe job once", out: `
 Name:             once
@@ -249,7 +249,8 @@ Pod Template:
   Volumes:         <none>
   Node-Selectors:  <none>
   Tolerations:     <none>
-Events:            <none>
+Events:…
+⋮
 `},
 		{run: "create cronjob hourly --image=busybox --schedule='0 * * * *' --restart=Never -- date", out: "cronjob.batch/hourly created"},
 		{run: "get cronjob hourly -o wide", out: `

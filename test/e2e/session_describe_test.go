@@ -42,7 +42,7 @@ func describeWorkloads() []step {
 		{run: "get rc -o wide", out: "NAME DESIRED CURRENT READY AGE CONTAINERS IMAGES SELECTOR\nold 0 0 0 … c nginx app=old"},
 		{run: "describe rc old", out: "Name: old\nNamespace: {ns}\nSelector: app=old\nLabels: …\nAnnotations: <none>\nReplicas: 0 current / 0 desired\n" +
 			"Pods Status: 0 Running / 0 Waiting / 0 Succeeded / 0 Failed" + template + "Events: <none>"},
-		{run: "get controllerrevisions", out: "NAME CONTROLLER REVISION AGE\nrevision <none> 3 …"},
+		{run: "get controllerrevisions", out: "NAME CONTROLLER REVISION AGE\neach-… daemonset.apps/each 1 …\nrevision <none> 3 …\nstate-… statefulset.apps/state 1 …"},
 		{run: "describe controllerrevisions revision", out: plainly("{ns}", "ControllerRevision", "apps/v1")},
 		{run: "get daemonsets -o wide", out: "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE NODE SELECTOR AGE CONTAINERS IMAGES SELECTOR\neach 0 0 0 0 0 never=here … c nginx app=each"},
 		{run: "describe ds each", out: "Name: each\nNamespace: {ns}\nSelector: app=each\nNode-Selector: never=here\nLabels: <none>\nAnnotations: …\n" +
@@ -161,11 +161,11 @@ func describeStorage() []step {
 		{run: "describe pv {ns}-volume", out: `
 Name:            {ns}-volume
 Labels:          <none>
-Annotations:     <none>
+Annotations:     pv.kubernetes.io/bound-by-controller: yes
 Finalizers:      …
 StorageClass:    {ns}-class
-Status:          …
-Claim:
+Status:          Bound
+Claim:           {ns}/claim
 Reclaim Policy:  Retain
 Access Modes:    RWO
 VolumeMode:      Filesystem
@@ -178,8 +178,8 @@ Source:
     HostPathType:
 Events:            <none>
 `},
-		{run: "get pvc -o wide", out: "NAME STATUS VOLUME CAPACITY ACCESS MODES STORAGECLASS VOLUMEATTRIBUTESCLASS AGE VOLUMEMODE\nclaim Pending {ns}-class <unset> … Filesystem"},
-		{run: "describe pvc claim", out: "Name: claim\nNamespace: {ns}\nStorageClass: {ns}-class\nStatus: Pending\nVolume:\nLabels: <none>\nAnnotations: <none>\nFinalizers: …\nCapacity:\nAccess Modes:\nVolumeMode: Filesystem\nUsed By: <none>\nEvents: <none>"},
+		{run: "get pvc -o wide", out: "NAME STATUS VOLUME CAPACITY ACCESS MODES STORAGECLASS VOLUMEATTRIBUTESCLASS AGE VOLUMEMODE\nclaim Bound {ns}-volume 1Gi RWO {ns}-class <unset> … Filesystem"},
+		{run: "describe pvc claim", out: "Name: claim\nNamespace: {ns}\nStorageClass: {ns}-class\nStatus: Bound\nVolume: {ns}-volume\nLabels: <none>\nAnnotations: pv.kubernetes.io/bind-completed: yes\n⋮\nFinalizers: [kubernetes.io/pvc-protection]\nCapacity: 1Gi\nAccess Modes: RWO\nVolumeMode: Filesystem\nUsed By: <none>\n⋮\nEvents:…\n⋮"},
 		{run: "get sc {ns}-class", out: "NAME PROVISIONER RECLAIMPOLICY VOLUMEBINDINGMODE ALLOWVOLUMEEXPANSION AGE\n{ns}-class example.com/storage Delete Immediate false …"},
 		{run: "describe sc {ns}-class", out: "Name: {ns}-class\nIsDefaultClass: No\nAnnotations: <none>\nProvisioner: example.com/storage\nParameters: <none>\nAllowVolumeExpansion: <unset>\nMountOptions: <none>\nReclaimPolicy: Delete\nVolumeBindingMode: Immediate\nEvents: <none>"},
 		{run: "get csidriver {ns}.example.com", out: "NAME ATTACHREQUIRED PODINFOONMOUNT STORAGECAPACITY TOKENREQUESTS REQUIRESREPUBLISH MODES AGE\n{ns}.example.com true false false <unset> false Persistent …"},

@@ -80,7 +80,7 @@ Pod Template:
 		{run: "rollout pause configmap kube-root-ca.crt", code: 1, err: `error: configmaps "kube-root-ca.crt" pausing is not supported`},
 		{run: "create -f -", stdin: replicated("apps/v1", "StatefulSet", "state", "{matchLabels: {app: state}}"), out: "statefulset.apps/state created"},
 		{run: "rollout restart statefulset state", out: "statefulset.apps/state restarted"},
-		{until: true, run: "rollout history statefulset state", out: "statefulset.apps/state\nREVISION CHANGE-CAUSE\n1 <none>…"},
+		{until: true, run: "rollout history statefulset state", out: "statefulset.apps/state\nREVISION CHANGE-CAUSE\n1 <none>\n⋮"},
 		{run: "create -f -", stdin: daemons, out: "daemonset.apps/each created"},
 		{run: "rollout restart daemonset each", out: "daemonset.apps/each restarted"},
 		{run: "get daemonset each -o jsonpath={.spec.template.metadata.annotations}", out: `{"kubectl.kubernetes.io/restartedAt":"20…"}`},

@@ -170,6 +170,10 @@ func TestWebhooks(t *testing.T) {
 	}
 	send("PATCH", pods+"/p/status", `{"status":{"message":"m"}}`, 200)
 	asked("/label UPDATE pods/status Pod")
+	const series = `apiserver_admission_webhook_request_total{code="200",name="label.example.com",operation="CREATE",rejected="false",type="admit"}`
+	if body, _ := send("GET", "/metrics", "", 200); !strings.Contains(body, series+" 3\n") {
+		t.Errorf("the metrics lack %s 3", series)
+	}
 	send("DELETE", registration+"mutatingwebhookconfigurations/a", "", 200)
 
 	send("POST", registration+"validatingwebhookconfigurations", configuration("ValidatingWebhookConfiguration", "b", hook("guard", "")), 201)
@@ -199,7 +203,6 @@ func TestWebhooks(t *testing.T) {
 
 	body, _ := send("GET", "/metrics", "", 200)
 	for _, want := range []string{
-		`apiserver_admission_webhook_request_total{code="200",name="label.example.com",operation="CREATE",rejected="false",type="admit"} 3`,
 		`apiserver_admission_webhook_rejection_count{error_type="no_error",name="guard.example.com",operation="CREATE",rejection_code="403",type="validating"} 1`,
 		`apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="broken.example.com",operation="CREATE",rejection_code="500",type="validating"} 1`,
 		`apiserver_admission_webhook_fail_open_count{name="broken.example.com",type="validating"} 2`,
@@ -207,6 +210,9 @@ func TestWebhooks(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("the metrics lack %s", want)
 		}
+	}
+	if strings.Contains(body, series) {
+		t.Errorf("the metrics keep %s of a webhook that is deleted", series)
 	}
 	s.Stop()
 	recorded, err := os.ReadFile(log)

@@ -175,6 +175,7 @@ func TestServicesWithoutASelectorAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t, pod(1))
 		start(t, p)
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) { svc.Spec.Selector = nil }))
 		controltest.Create(p, &corev1.Endpoints{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
@@ -237,6 +238,7 @@ func TestOverCapacity(t *testing.T) {
 			p.Load(pod(n))
 		}
 		start(t, p)
+		settle()
 		controltest.Create(p, service())
 		settle()
 		got := controltest.Get[*corev1.Endpoints](p, "default", "web")
@@ -286,6 +288,7 @@ func TestActsOnceOnAStaleCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.NewLate(t, "Endpoints", 2*time.Second, pod(1))
 		start(t, p)
+		settle()
 		controltest.Create(p, service())
 		for n := range 20 {
 			controltest.Change(p, "default", "web", func(svc *corev1.Service) { svc.Annotations = map[string]string{"n": fmt.Sprint(n)} })

@@ -117,6 +117,7 @@ func TestAPodOnAnUnknownNodeIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1, func(p *corev1.Pod) { p.Spec.NodeName = "n9" }))
+		settle()
 		controltest.Create(p, service())
 		settle()
 		events := p.Events("FailedToUpdateEndpointSlices")
@@ -141,6 +142,7 @@ func TestServicesWithoutSlices(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t)
 				p.Load(pod(1))
+				settle()
 				controltest.Create(p, service(change))
 				settle()
 				if all := slicesOf(p); len(all) > 0 {
@@ -154,6 +156,7 @@ func TestServicesWithoutSlices(t *testing.T) {
 func TestAServiceWithoutPodsHasAnEmptySlice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
+		settle()
 		controltest.Create(p, service())
 		settle()
 		empty := only(t, p)
@@ -187,6 +190,7 @@ func TestBothFamilies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1, func(p *corev1.Pod) { p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: "fd00::1"}) }), pod(2))
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) {
 			svc.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 		}))
@@ -233,6 +237,7 @@ func TestPorts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t)
 				p.Load(pod(1, sidecar))
+				settle()
 				controltest.Create(p, service(func(svc *corev1.Service) {
 					svc.Spec.Ports[0].TargetPort, svc.Spec.Ports[0].Protocol = test.target, test.protocol
 				}))
@@ -253,6 +258,7 @@ func TestPodsWithOtherPortsHaveOtherSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1), pod(2), pod(3, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].ContainerPort = 9191 }))
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) { svc.Spec.Ports[0].TargetPort = intstr.FromString("metrics") }))
 		settle()
 		got := map[int32]int{}
@@ -270,6 +276,7 @@ func TestAHeadlessService(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "one", "web" }),
 			pod(2, func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "two", "other" }))
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) { svc.Spec.ClusterIP, svc.Spec.Ports = corev1.ClusterIPNone, nil }))
 		settle()
 		slice := only(t, p)
@@ -291,6 +298,7 @@ func TestReadinessIsOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1))
+		settle()
 		controltest.Create(p, service())
 		settle()
 		writes(p)
@@ -318,6 +326,7 @@ func TestForeignChanges(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t)
 				p.Load(pod(1))
+				settle()
 				controltest.Create(p, service())
 				settle()
 				controltest.Change(p, "default", only(t, p).Name, change)
@@ -338,7 +347,9 @@ func TestAPodThatChangesItsLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1))
+		settle()
 		controltest.Create(p, service())
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) { svc.Name, svc.Spec.Selector = "db", map[string]string{"app": "db"} }))
 		settle()
 		writes(p)
@@ -368,6 +379,7 @@ func TestADeletedSliceIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1))
+		settle()
 		controltest.Create(p, service())
 		settle()
 		p.Remove(only(t, p))
@@ -383,6 +395,7 @@ func TestASliceThatIsBeingDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1))
+		settle()
 		controltest.Create(p, service())
 		settle()
 		slice, now := only(t, p), metav1.Now()
@@ -406,6 +419,7 @@ func TestATerminatingNamespace(t *testing.T) {
 			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 			return err
 		})
+		settle()
 		controltest.Create(p, service())
 		time.Sleep(time.Hour)
 		if events := p.Events("FailedToUpdateEndpointSlices"); len(events) > 0 {
@@ -455,6 +469,7 @@ func TestActsOnceOnAStaleCache(t *testing.T) {
 		p := controltest.NewLate(t, "EndpointSlice", 2*time.Second, node("n1", "a"), node("n2", "b"))
 		p.Declare(New)
 		p.Start()
+		settle()
 		controltest.Create(p, service())
 		for n := range 20 {
 			p.Load(pod(n))

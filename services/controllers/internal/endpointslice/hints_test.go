@@ -34,6 +34,7 @@ func TestTrafficDistribution(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t)
 				p.Load(pod(1))
+				settle()
 				controltest.Create(p, service())
 				settle()
 				controltest.Change(p, "default", "web", func(svc *corev1.Service) { svc.Spec.TrafficDistribution = optional(distribution) })
@@ -59,7 +60,7 @@ func TestHintsByTopology(t *testing.T) {
 				for n := range 6 {
 					p.Load(pod(n))
 				}
-				settle() // The Service comes when all pods are known.
+				settle()
 				controltest.Create(p, service(func(svc *corev1.Service) { svc.Annotations = map[string]string{annotation: "Auto"} }))
 				settle()
 				zones := map[string]int{}
@@ -99,6 +100,7 @@ func TestTooFewEndpointsForHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1))
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) { svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "auto"} }))
 		settle()
 		want := "Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4"

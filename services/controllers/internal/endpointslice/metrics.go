@@ -31,28 +31,27 @@ type measured struct {
 type totals struct{ endpoints, exist, wanted int }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
-	const prefix = "endpoint_slice_controller_"
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{label}))
+		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label}))
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels))
+		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 	}
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		opts := prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: buckets}
+		opts := prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}
 		return metric.Register(registerer, prometheus.NewHistogramVec(opts, labels))
 	}
 	sizes := prometheus.ExponentialBuckets(2, 2, 15)
 	return &metrics{
-		changes:   counter("changes", "EndpointSlices that were written.", "operation"),
-		syncs:     counter("syncs", "Reconciles of Services.", "result"),
-		added:     histogram("endpoints_added_per_sync", "Endpoints that a reconcile of a Service added.", sizes),
-		removed:   histogram("endpoints_removed_per_sync", "Endpoints that a reconcile of a Service removed.", sizes),
-		perSync:   histogram("endpointslices_changed_per_sync", "EndpointSlices that a reconcile of a Service changed.", prometheus.DefBuckets, "topology", "traffic_distribution"),
-		endpoints: gauge("endpoints_desired", "Endpoints that are wanted."),
-		exist:     gauge("num_endpoint_slices", "EndpointSlices that exist."),
-		wanted:    gauge("desired_endpoint_slices", "EndpointSlices that would exist if each were full."),
-		distributions: gauge("services_count_by_traffic_distribution",
+		changes:   counter("endpoint_slice_controller_changes", "EndpointSlices that were written.", "operation"),
+		syncs:     counter("endpoint_slice_controller_syncs", "Reconciles of Services.", "result"),
+		added:     histogram("endpoint_slice_controller_endpoints_added_per_sync", "Endpoints that a reconcile of a Service added.", sizes),
+		removed:   histogram("endpoint_slice_controller_endpoints_removed_per_sync", "Endpoints that a reconcile of a Service removed.", sizes),
+		perSync:   histogram("endpoint_slice_controller_endpointslices_changed_per_sync", "EndpointSlices that a reconcile of a Service changed.", prometheus.DefBuckets, "topology", "traffic_distribution"),
+		endpoints: gauge("endpoint_slice_controller_endpoints_desired", "Endpoints that are wanted."),
+		exist:     gauge("endpoint_slice_controller_num_endpoint_slices", "EndpointSlices that exist."),
+		wanted:    gauge("endpoint_slice_controller_desired_endpoint_slices", "EndpointSlices that would exist if each were full."),
+		distributions: gauge("endpoint_slice_controller_services_count_by_traffic_distribution",
 			"Services by their distribution of traffic, without those that have none.", "traffic_distribution"),
 		services: map[string]measured{},
 	}

@@ -20,6 +20,7 @@ func TestMetrics(t *testing.T) {
 		for n := range 120 {
 			p.Load(pod(n))
 		}
+		settle()
 		controltest.Create(p, service(func(svc *corev1.Service) { svc.Spec.TrafficDistribution = optional("PreferSameZone") }))
 		settle()
 		is := func(name string, want float64) {

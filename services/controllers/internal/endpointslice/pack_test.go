@@ -20,6 +20,7 @@ func TestManyPods(t *testing.T) {
 		for n := range 250 {
 			p.Load(pod(n))
 		}
+		settle()
 		controltest.Create(p, service())
 		settle()
 		if got := sizes(p); !slices.Equal(got, []int{50, 100, 100}) {

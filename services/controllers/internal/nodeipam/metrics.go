@@ -14,21 +14,20 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
-	const prefix = "node_ipam_controller_"
 	labels := []string{"clusterCIDR"}
 	counter := func(name, help string) *prometheus.CounterVec {
-		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels))
+		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels))
+		return metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 	}
 	return &metrics{
-		allocations: counter("cidrset_cidrs_allocations_total", "Ranges of nodes that were taken."),
-		releases:    counter("cidrset_cidrs_releases_total", "Ranges of nodes that were freed."),
-		usage:       gauge("cidrset_usage_cidrs", "Share of the ranges that are taken."),
-		most:        gauge("cirdset_max_cidrs", "Ranges that there are."),
+		allocations: counter("node_ipam_controller_cidrset_cidrs_allocations_total", "Ranges of nodes that were taken."),
+		releases:    counter("node_ipam_controller_cidrset_cidrs_releases_total", "Ranges of nodes that were freed."),
+		usage:       gauge("node_ipam_controller_cidrset_usage_cidrs", "Share of the ranges that are taken."),
+		most:        gauge("node_ipam_controller_cirdset_max_cidrs", "Ranges that there are."),
 		tries: metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "cidrset_allocation_tries_per_request", Help: "Taken ranges that an allocation passed over.",
+			Name: "node_ipam_controller_cidrset_allocation_tries_per_request", Help: "Taken ranges that an allocation passed over.",
 			Buckets: prometheus.ExponentialBuckets(1, 5, 5),
 		}, labels)),
 	}

@@ -14,12 +14,12 @@ type gauges struct{ most, unavailable *prometheus.GaugeVec }
 func newGauges(registerer prometheus.Registerer) *gauges {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return metric.Register(registerer, prometheus.NewGaugeVec(
-			prometheus.GaugeOpts{Subsystem: "statefulset_controller", Name: name, Help: help},
+			prometheus.GaugeOpts{Name: name, Help: help},
 			[]string{"statefulset_namespace", "statefulset_name", "pod_management_policy"}))
 	}
 	return &gauges{
-		most:        gauge("statefulset_max_unavailable", "How many pods of a StatefulSet may be unavailable in a rollout."),
-		unavailable: gauge("statefulset_unavailable_replicas", "How many pods of a StatefulSet are missing or not available."),
+		most:        gauge("statefulset_controller_statefulset_max_unavailable", "How many pods of a StatefulSet may be unavailable in a rollout."),
+		unavailable: gauge("statefulset_controller_statefulset_unavailable_replicas", "How many pods of a StatefulSet are missing or not available."),
 	}
 }
 

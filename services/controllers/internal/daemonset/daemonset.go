@@ -199,12 +199,12 @@ func comparePods(a, b *corev1.Pod) int {
 
 // act gives every node its pod, and then, if that took no write, goes on with a rollout.
 func (r *reconciler) act(ctx context.Context, s *state) error {
-	todo := r.place(s)
-	if todo.empty() && s.ds.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+	p := r.place(s)
+	if p.empty() && s.ds.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		var err error
-		if todo, err = s.rollOut(); err != nil {
+		if p, err = s.rollOut(); err != nil {
 			return err
 		}
 	}
-	return r.write(ctx, s, todo)
+	return r.write(ctx, s, p)
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// todo is what a reconcile does: the nodes that get a pod, and the pods that go.
-type todo struct {
+// plan is what a reconcile does: the nodes that get a pod, and the pods that go.
+type plan struct {
 	create []string
 	remove []*corev1.Pod
 }
 
-func (t todo) empty() bool { return len(t.create)+len(t.remove) == 0 }
+func (p plan) empty() bool { return len(p.create)+len(p.remove) == 0 }
 
 // place decides which nodes lack a pod, and which pods are on a node that should not have them or are too
 // many there.
-func (r *reconciler) place(s *state) todo {
-	var t todo
+func (r *reconciler) place(s *state) plan {
+	var t plan
 	known := map[string]bool{}
 	for _, node := range s.nodes {
 		known[node.Name] = true
@@ -59,7 +59,7 @@ func living(pods []*corev1.Pod) []*corev1.Pod {
 }
 
 // clean deletes the pods of a node that have ended, and returns the ones that live.
-func (r *reconciler) clean(s *state, node string, pods []*corev1.Pod, t *todo) []*corev1.Pod {
+func (r *reconciler) clean(s *state, node string, pods []*corev1.Pod, t *plan) []*corev1.Pod {
 	var running []*corev1.Pod
 	for _, pod := range living(pods) {
 		switch pod.Status.Phase {
@@ -84,7 +84,7 @@ func (r *reconciler) clean(s *state, node string, pods []*corev1.Pod, t *todo) [
 
 // pair keeps at most one old and one new pod on a node. Both stay while the old one is ready and the new
 // one is not yet available.
-func (s *state) pair(node string, running []*corev1.Pod, run bool, t *todo) {
+func (s *state) pair(node string, running []*corev1.Pod, run bool, t *plan) {
 	if len(running) == 0 && run {
 		t.create = append(t.create, node)
 	}

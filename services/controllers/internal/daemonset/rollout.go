@@ -50,7 +50,7 @@ func (s *state) versions(node string) (newest, old *corev1.Pod, ok bool) {
 }
 
 // rollOut decides which old pods go now, or which nodes get a new one beside it.
-func (s *state) rollOut() (todo, error) {
+func (s *state) rollOut() (plan, error) {
 	run := map[string]bool{}
 	for _, node := range s.nodes {
 		if is, _ := s.want.decide(node); is {
@@ -59,7 +59,7 @@ func (s *state) rollOut() (todo, error) {
 	}
 	surge, unavailable, err := limits(s.ds, len(run))
 	if err != nil {
-		return todo{}, err
+		return plan{}, err
 	}
 	if surge == 0 {
 		if len(run) > 0 {
@@ -72,8 +72,8 @@ func (s *state) rollOut() (todo, error) {
 
 // replace deletes old pods as long as no more than so many nodes are without an available pod. Old pods that
 // are not available go in any case.
-func (s *state) replace(most int) todo {
-	var t todo
+func (s *state) replace(most int) plan {
+	var t plan
 	var candidates []*corev1.Pod
 	unavailable := 0
 	for _, node := range s.names() {
@@ -98,8 +98,8 @@ func (s *state) replace(most int) todo {
 
 // surge creates new pods beside old ones, on no more than so many nodes at a time. Old pods go when the new
 // one is available. On a node that should have none any more, one goes only when enough others are available.
-func (s *state) surge(run map[string]bool, most int) todo {
-	var t todo
+func (s *state) surge(run map[string]bool, most int) plan {
+	var t plan
 	var candidates []string
 	var leaving []*corev1.Pod
 	surging, available := 0, 0

@@ -166,9 +166,14 @@ func (r *run) schedule(ctx context.Context, item queue.Item) {
 		r.write(ctx, func() { r.bind(ctx, item, node.Name, start) })
 		return
 	}
+	// The next pod must not get the same volumes.
+	assumed, claims, err := r.assumed.assume(volumes, node.Name)
 	// Volumes take their time, which must not keep other pods from being bound.
 	r.writes.Go(func() {
-		if err := r.bindVolumes(ctx, pod, node.Name, volumes); err != nil {
+		if err == nil {
+			err = r.bindVolumes(ctx, pod, node.Name, volumes, assumed, claims)
+		}
+		if err != nil {
 			r.rejected(ctx, item, node.Name, start, fmt.Errorf(`running PreBind plugin "VolumeBinding": %w`, err))
 			return
 		}

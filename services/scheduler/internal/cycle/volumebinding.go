@@ -137,16 +137,10 @@ func (l *Loop) indexVolumes() error {
 	return nil
 }
 
-// bindVolumes writes the decision on the volumes of a pod, and waits until all its claims are bound. The
-// controllers bind, and provisioners make volumes.
-func (r *run) bindVolumes(ctx context.Context, pod *corev1.Pod, node string, chosen placement.Volumes) error {
-	if len(chosen.Bind)+len(chosen.Provision) == 0 {
-		return nil
-	}
-	volumes, claims, err := r.assumed.assume(chosen, node)
-	if err != nil {
-		return err
-	}
+// bindVolumes writes what was assumed of the volumes of a pod, and waits until all its claims are bound.
+// The controllers bind, and provisioners make volumes.
+func (r *run) bindVolumes(ctx context.Context, pod *corev1.Pod, node string, chosen placement.Volumes,
+	volumes []*corev1.PersistentVolume, claims []*corev1.PersistentVolumeClaim) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bindTimeout, errBindTimeout)
 	defer cancel()
 	if err := r.writeVolumes(ctx, volumes, claims); err != nil {

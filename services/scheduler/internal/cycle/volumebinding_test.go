@@ -99,6 +99,13 @@ func TestVolumesAreChosenWithTheNode(t *testing.T) {
 		}
 		p.bindClaims(t)
 		time.Sleep(30 * time.Second)
+		p.mu.Lock()
+		for _, event := range p.events {
+			if strings.Contains(event, "PreBind") {
+				t.Errorf("two pods were given one volume: %s", event)
+			}
+		}
+		p.mu.Unlock()
 		used := map[string]string{}
 		without := 0
 		for i := range 3 {

@@ -58,6 +58,7 @@ func recognizers() []recognizer {
 type reconciler struct {
 	requests *controller.Objects[*certificatesv1.CertificateSigningRequest]
 	nodes    informer.SharedInformer[*corev1.Node]
+	live     client.Resource[*corev1.Node]
 	events   *events.Recorder
 	reviews  client.Resource[*authorizationv1.SubjectAccessReview]
 	logger   *slog.Logger
@@ -67,6 +68,7 @@ type reconciler struct {
 func New(d controller.Deps) *controller.Spec {
 	r := &reconciler{
 		requests: controller.For[*certificatesv1.CertificateSigningRequest](d), nodes: informer.For[*corev1.Node](d.Informers),
+		live:   client.Of[*corev1.Node](d.Client),
 		events: d.Events("certificate-controller"), reviews: client.Of[*authorizationv1.SubjectAccessReview](d.Client), logger: d.Logger,
 	}
 	return &controller.Spec{
@@ -94,8 +96,15 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 		if err != nil {
 			return reconcile.Result{}, fmt.Errorf("asking whether the requester of csr %q may have it: %w", key, err)
 		}
-		if node := nodeOf(parsed.Subject.CommonName); allowed && !isSelf(request, parsed) && r.living(node) {
-			return r.hold(request, node), nil
+		if allowed && !isSelf(request, parsed) {
+			node := nodeOf(parsed.Subject.CommonName)
+			living, err := r.living(ctx, node)
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			if living {
+				return r.hold(request, node), nil
+			}
 		}
 		if allowed {
 			return reconcile.Result{}, r.approve(ctx, request, each.message)

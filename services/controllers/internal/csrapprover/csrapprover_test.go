@@ -67,7 +67,7 @@ func plane(t *testing.T, allow func(authorizationv1.SubjectAccessReviewSpec) (bo
 	t.Helper()
 	p, asked = controltest.New(t), &[]string{}
 	p.Allow("get list watch delete certificates.k8s.io/certificatesigningrequests",
-		"update certificates.k8s.io/certificatesigningrequests/approval", "create authorization.k8s.io/subjectaccessreviews", controltest.Events)
+		"update certificates.k8s.io/certificatesigningrequests/approval", "create authorization.k8s.io/subjectaccessreviews", "get /nodes", controltest.Events)
 	p.OnReview(func(question scheme.Object) error {
 		review := question.(*authorizationv1.SubjectAccessReview)
 		*asked = append(*asked, review.Spec.ResourceAttributes.Subresource)

@@ -1,11 +1,15 @@
 package csrapprover
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
@@ -22,10 +26,20 @@ const (
 
 // living reports whether a node is in use: its Ready condition is known, so an agent reports with a
 // certificate that the API accepts. A node that has lost its certificate cannot renew its Lease,
-// and its condition becomes Unknown.
-func (r *reconciler) living(name string) bool {
-	node, found := r.nodes.Indexer().GetByKey(name)
-	return found && ready(node) != corev1.ConditionUnknown
+// and its condition becomes Unknown. The API has the last word on a node that seems gone: one that
+// has just joined may not be in the cache yet.
+func (r *reconciler) living(ctx context.Context, name string) (bool, error) {
+	if node, found := r.nodes.Indexer().GetByKey(name); found && ready(node) != corev1.ConditionUnknown {
+		return true, nil
+	}
+	node, err := r.live.Get(ctx, "", name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking whether node %q is alive: %w", name, err)
+	}
+	return ready(node) != corev1.ConditionUnknown, nil
 }
 
 // ready returns the status of a node's Ready condition; Unknown while it has none.

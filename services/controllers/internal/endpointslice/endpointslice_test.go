@@ -24,6 +24,7 @@ func TestASliceOfAService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
 		p.Load(pod(1))
+		settle()
 		svc := controltest.Create(p, service())
 		settle()
 		slice := only(t, p)
@@ -86,6 +87,7 @@ func TestStatesOfPods(t *testing.T) {
 					test.service(svc)
 				}
 				p.Load(one)
+				settle()
 				controltest.Create(p, svc)
 				settle()
 				slice, got := only(t, p), "none"

@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-custom bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-custom bench-hostile bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -171,6 +171,9 @@ bin/kube-apiserver: test/conformance/suite/go.mod
 	cd test/conformance/suite && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && \
 		CGO_ENABLED=0 go build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" \
 			-o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-apiserver
+
+bench-hostile: bin/kube-apiserver ## Time requests while others send hostile ones, with a kube-apiserver beside ours.
+	go run ./bench/apiserver -kubernetes bin/kube-apiserver -parts hostile -repeats 3 $(BENCH_FLAGS)
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)

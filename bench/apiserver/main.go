@@ -50,7 +50,7 @@ func main() { command.Main("bench/apiserver", parse, run) }
 func parse(args []string) (settings, error) {
 	s := settings{clients: []int{1, 8, 64}, watchers: []int{1, 10, 100, 1000}, pods: []int{0, 10_000, 50_000}, definitions: []int{100, 1000}}
 	set := flag.NewFlagSet("apiserver", flag.ExitOnError)
-	command.Parts(set, &s.parts, "requests", "lists", "watches", "memory", "custom", "definitions", "policies")
+	command.Parts(set, &s.parts, "requests", "lists", "watches", "memory", "custom", "definitions", "policies", "hostile")
 	command.Numbers(set, &s.clients, "clients", "numbers of concurrent clients")
 	command.Numbers(set, &s.watchers, "watchers", "numbers of watching clients")
 	command.Numbers(set, &s.pods, "pods", "numbers of pods with which to measure start-up and memory; not with -kubeconfig")
@@ -103,7 +103,7 @@ func run(ctx context.Context, s settings) (err error) {
 	for _, part := range s.parts {
 		measure := map[string]func(context.Context) error{
 			"requests": b.requestsPart, "lists": b.lists, "watches": b.watches, "memory": b.memory,
-			"custom": b.custom, "definitions": b.definitionsPart, "policies": b.policies,
+			"custom": b.custom, "definitions": b.definitionsPart, "policies": b.policies, "hostile": b.hostile,
 		}[part]
 		if err := measure(ctx); err != nil {
 			return fmt.Errorf("measuring %s: %w", part, err)

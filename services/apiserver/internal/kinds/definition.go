@@ -51,6 +51,9 @@ type Definition struct {
 	Author func(obj scheme.Object, user authn.User)
 	// Validate returns all errors in a new object.
 	Validate func(obj scheme.Object) field.ErrorList
+	// Costly says that a validation may take long: it compiles expressions of users, or evaluates them. Few
+	// such validations run at a time.
+	Costly bool
 	// Reserve hands out what the objects may hold only once, such as addresses; nil if nothing.
 	Reserve Reserver
 	// Canonicalize converts a valid object to the form that is stored.

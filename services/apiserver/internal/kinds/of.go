@@ -31,6 +31,7 @@ type Of[T scheme.Object] struct {
 	AllowCreateOnUpdate bool
 	ConditionalUpdate   bool
 	Obeyed              bool
+	Costly              bool
 	ReturnDeleted       bool
 	Grace               func(T, *metav1.DeleteOptions) *int64
 	Held                func(T) bool
@@ -49,7 +50,7 @@ func (o Of[T]) Definition() *Definition {
 		ReplacedWarnings: returning(o.ReplacedWarnings), Fields: returning(o.Fields), Held: returning(o.Held),
 		Update: o.Update.untyped(), Subresources: map[string]Change{},
 		FieldLabels: o.FieldLabels, AllowCreateOnUpdate: o.AllowCreateOnUpdate, ConditionalUpdate: o.ConditionalUpdate,
-		Obeyed:        o.Obeyed,
+		Obeyed: o.Obeyed, Costly: o.Costly,
 		ReturnDeleted: o.ReturnDeleted, Replicas: o.Replicas,
 	}
 	if s.Update.Warnings == nil && s.Warnings != nil {

@@ -73,7 +73,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if user, ok := authn.UserFrom(ctx); ok && r.strategy.Author != nil {
 		r.strategy.Author(obj, user)
 	}
-	if err := r.validateNew(obj); err != nil {
+	if err := r.inTurn(ctx, func() error { return r.validateNew(obj) }); err != nil {
 		return nil, err
 	}
 	warnAbout(ctx, obj, r.strategy.Warnings)

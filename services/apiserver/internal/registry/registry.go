@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -50,6 +51,7 @@ type Registry struct {
 	resources *perkind.Memo[Resource]
 	admission *admission.Chain
 	owners    *managedfields.Owners
+	turns     *semaphore.Weighted // of costly validations
 }
 
 // New returns the registry of all kinds of config.Catalog. It starts nothing.
@@ -62,7 +64,7 @@ func New(config Config) (*Registry, error) {
 	}
 	table := config.Catalog.Table()
 	r := &Registry{
-		config: config, log: config.Logger, table: table,
+		config: config, log: config.Logger, table: table, turns: newTurns(),
 	}
 	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	admit, err := plugins.New(plugins.Config{

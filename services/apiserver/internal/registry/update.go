@@ -143,7 +143,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		return nil, err
 	}
 	u.prepare(obj, old)
-	if err := u.validate(obj, old); err != nil {
+	if err := r.inTurn(ctx, func() error { return u.validate(obj, old) }); err != nil {
 		return nil, err
 	}
 	if u.rules.Warnings != nil {

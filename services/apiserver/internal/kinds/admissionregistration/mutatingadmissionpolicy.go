@@ -32,6 +32,7 @@ func MutatingPolicy() *kinds.Definition {
 		},
 		ConditionalUpdate: true,
 		Obeyed:            true,
+		Costly:            true,
 	}.Definition()
 }
 

@@ -33,6 +33,7 @@ func ValidatingPolicy() *kinds.Definition {
 		}},
 		ConditionalUpdate: true,
 		Obeyed:            true,
+		Costly:            true,
 	}.Definition()
 }
 

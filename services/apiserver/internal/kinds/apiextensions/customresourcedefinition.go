@@ -39,6 +39,7 @@ func CustomResourceDefinition() *kinds.Definition {
 			Validate: validateCustomResourceDefinitionStatus,
 		}},
 		ConditionalUpdate: true,
+		Costly:            true,
 		Terminating:       beginDeletion,
 		Held: func(c crd) bool {
 			return slices.Contains(c.Finalizers, apiextensionsv1.CustomResourceCleanupFinalizer)

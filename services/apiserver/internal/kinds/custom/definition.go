@@ -91,6 +91,7 @@ func define(of *crd, one *version, stored string, ways *conversions) (*kinds.Def
 		Prune:            func(obj scheme.Object, how kinds.Pruning) ([]string, error) { return r.Prune(content(obj), false, how) },
 		Subresources:     map[string]kinds.Change{},
 		OpenAPI:          r.openAPI,
+		Costly:           r.expressions != nil,
 	}
 	if of.DeletionTimestamp != nil {
 		definition.Closed = "create not allowed while custom resource definition is terminating"

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/bench/sample"
+)
+
+const (
+	webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+	trapsPath    = "/apis/" + sample.TrapGroup + "/v1/namespaces/" + namespace + "/traps"
+	twinsPath    = "/apis/" + sample.TrapGroup + "/v1/namespaces/" + namespace + "/twins"
+	twinsInV2    = "/apis/" + sample.TrapGroup + "/v2/namespaces/" + namespace + "/twins"
+	// attackers is the number of clients with hostile requests, each with one at a time.
+	attackers = 8
+	// probes is the number of clients whose requests are timed, probePause the time between two of one client.
+	probes     = 4
+	probePause = 40 * time.Millisecond
+	// window is how long requests are timed at a time.
+	window = 10 * time.Second
+	// hugeAnswer is the size of a hostile webhook's answer in bytes.
+	hugeAnswer = 16 << 20
+)
+
+// attack is a kind of hostile request. Its failure is expected.
+type attack struct {
+	name string
+	do   verb
+}
+
+// hostile measures how long requests for ConfigMaps take while others send hostile requests.
+func (b *bench) hostile(ctx context.Context) error {
+	server := httptest.NewTLSServer(badAnswers())
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	probing, attacking := map[*side][]*rest.RESTClient{}, map[*side][]*rest.RESTClient{}
+	err := b.eachSide(func(s *side) (err error) {
+		if probing[s], err = s.connect(ctx, probes, json); err != nil {
+			return err
+		}
+		if attacking[s], err = s.connect(ctx, attackers, json); err != nil {
+			return err
+		}
+		return b.openAttacks(ctx, s, server.URL, ca)
+	})
+	if err != nil {
+		return err
+	}
+	b.report.Table(fmt.Sprintf("%d clients with hostile requests: requests for ConfigMaps of %d others (%d times %v each)", attackers, probes, b.repeats, window),
+		"hostile requests", "apiserver", "of these per s", "median without them, ms", "with them, ms", "99 % without them, ms", "with them, ms", "**99 %, ratio**")
+	for _, a := range attacks() {
+		if err := b.attacked(ctx, a, probing, attacking); err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+	}
+	return nil
+}
+
+// openAttacks creates the kinds and the webhook that the attacks need.
+func (b *bench) openAttacks(ctx context.Context, s *side, url string, ca []byte) error {
+	g, err := b.openGadgets(ctx, s)
+	if err != nil {
+		return err
+	}
+	client := g.clients[0]
+	for _, one := range []struct {
+		path string
+		body []byte
+	}{{definitionsPath, sample.Traps()}, {definitionsPath, sample.Twins(url+"/convert", ca)}, {webhooksPath, sample.Webhook(url+"/admit", ca)}} {
+		if err := ignore(post(ctx, client, one.path, one.body), apierrors.IsAlreadyExists); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{trapsPath, twinsPath} {
+		err := until(ctx, pollPause, func() (bool, error) {
+			err := client.Get().AbsPath(path).Do(ctx).Error()
+			return err == nil, ignore(err, apierrors.IsNotFound)
+		})
+		if err != nil {
+			return fmt.Errorf("waiting until %s is served: %w", path, err)
+		}
+	}
+	for n := range 10 {
+		err := post(ctx, client, twinsPath, sample.Twin(namespace, "twin-"+strconv.Itoa(n)))
+		if err := ignore(err, apierrors.IsAlreadyExists); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attacks returns the kinds of hostile requests.
+func attacks() []attack {
+	rules, deep := sample.Rules(100), slices.Concat([]byte(`{"apiVersion": "v1", "kind": "ConfigMap", "data": `), bytes.Repeat([]byte("["), 2<<20))
+	return []attack{
+		{"definitions with 100 costly rules", func(ctx context.Context, client *rest.RESTClient, _ int) error {
+			return post(ctx, client, definitionsPath, rules)
+		}},
+		{"objects with a rule at its limit", func(ctx context.Context, client *rest.RESTClient, n int) error {
+			return request(client.Post().AbsPath(trapsPath).Param("dryRun", "All"), sample.Trap(namespace, "trap-"+strconv.Itoa(n))).Do(ctx).Error()
+		}},
+		{"webhook that is slow or answers garbage", func(ctx context.Context, client *rest.RESTClient, n int) error {
+			return post(ctx, client, gadgetsPath, sample.Gadget(namespace, "hostile-"+strconv.Itoa(n), n, "", "new"))
+		}},
+		{"conversion webhook that is slow or answers garbage", func(ctx context.Context, client *rest.RESTClient, _ int) error {
+			return client.Get().AbsPath(twinsInV2).Do(ctx).Error()
+		}},
+		{"bodies nested 2 million deep", func(ctx context.Context, client *rest.RESTClient, _ int) error {
+			return post(ctx, client, configMapsPath, deep)
+		}},
+	}
+}
+
+// attacked times requests without and with an attack, in turn, on all sides.
+func (b *bench) attacked(ctx context.Context, a attack, probing, attacking map[*side][]*rest.RESTClient) error {
+	times, sent := map[*side]*[2][]time.Duration{}, map[*side]int{}
+	for turn := range b.repeats {
+		for i := range b.sides {
+			s := b.sides[(i+turn)%len(b.sides)]
+			if times[s] == nil {
+				times[s] = &[2][]time.Duration{}
+			}
+			for with := range 2 {
+				n, took, err := attackDuring(ctx, a, with == 1, probing[s], attacking[s])
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				times[s][with] = append(times[s][with], took...)
+				sent[s] += n
+			}
+		}
+	}
+	for _, s := range b.sides {
+		share := func(with int, part float64) float64 {
+			var ms []float64
+			for _, d := range times[s][with] {
+				ms = append(ms, float64(d)/float64(time.Millisecond))
+			}
+			return measure.Share(ms, part)
+		}
+		cell := func(v float64) string { return fmt.Sprintf("%.3g", v) }
+		b.report.Row(a.name, s.name, cell(float64(sent[s])/(float64(b.repeats)*window.Seconds())), cell(share(0, 0.5)), cell(share(1, 0.5)),
+			cell(share(0, 0.99)), cell(share(1, 0.99)), "**"+cell(share(1, 0.99)/share(0, 0.99))+"**")
+	}
+	return nil
+}
+
+// attackDuring times requests for one window, and returns how many hostile ones were answered meanwhile.
+func attackDuring(ctx context.Context, a attack, with bool, probing, attacking []*rest.RESTClient) (int, []time.Duration, error) {
+	inner, cancel := context.WithTimeout(ctx, window)
+	defer cancel()
+	var mu sync.Mutex
+	var times []time.Duration
+	var errs []error
+	sent := 0
+	var ended sync.WaitGroup
+	if with {
+		for i, client := range attacking {
+			ended.Go(func() {
+				for n := i; inner.Err() == nil; n += len(attacking) {
+					if err := a.do(inner, client, n); inner.Err() == nil && err != nil && apierrors.ReasonForError(err) == "" {
+						mu.Lock()
+						errs = append(errs, fmt.Errorf("a hostile request got no answer of the API: %w", err))
+						mu.Unlock()
+						return
+					}
+					mu.Lock()
+					sent++
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	for i, client := range probing {
+		ended.Go(func() {
+			tick := time.NewTicker(probePause)
+			defer tick.Stop()
+			for n := i; inner.Err() == nil; n += len(probing) {
+				began := time.Now()
+				err := writeConfigMap(ctx, client, n%100)
+				mu.Lock()
+				times, errs = append(times, time.Since(began)), append(errs, err)
+				mu.Unlock()
+				select {
+				case <-inner.Done():
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	ended.Wait()
+	return sent, times, errors.Join(errs...)
+}
+
+// badAnswers returns a webhook that is slow, or answers with a huge body, garbage or the wrong uid.
+func badAnswers() http.Handler {
+	var mu sync.Mutex
+	n, huge := 0, bytes.Repeat([]byte("["), hugeAnswer)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n++
+		turn := n % 4
+		mu.Unlock()
+		w.Header().Set("Content-Type", json)
+		var body []byte
+		switch turn {
+		case 0:
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Second):
+			}
+		case 1:
+			body = huge
+		case 2:
+			body = []byte("\x00{]")
+		case 3:
+			body = []byte(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "other", "allowed": true}}`)
+		}
+		_, _ = w.Write(body) // The apiserver may end the connection.
+	})
+}

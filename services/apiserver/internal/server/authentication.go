@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -14,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/review"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
+	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // serviceAccounts returns the issuer and verifier of service account tokens.
@@ -52,7 +56,9 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *auth
 		}
 		tokens = append(tokens, file)
 	}
-	tokens = append(tokens, accounts)
+	tokens = append(tokens, authn.NewSecretTokens(authn.SecretTokensConfig{
+		Accounts: accounts, Used: p.markUsed, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+	}), accounts)
 	if !cfg.NoBootstrapTokens {
 		secrets := p.feeds.Of(scheme.For[*corev1.Secret](p.table))
 		tokens = append(tokens, authn.NewBootstrapTokens(cfg.Audiences, func(namespace, name string) (*corev1.Secret, bool) {
@@ -69,6 +75,31 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *auth
 		Anonymous:  authn.AnonymousRule{Off: cfg.NoAnonymous, Paths: cfg.AnonymousPaths},
 		Registerer: p.cfg.Registerer,
 	}), nil
+}
+
+// markUsed sets the label of a Secret that says on which day its token was last used, unless the Secret
+// was replaced meanwhile.
+func (p *plane) markUsed(ctx context.Context, secret *corev1.Secret, day string) error {
+	_, err := p.registry.Resource(scheme.For[*corev1.Secret](p.table)).Update(ctx, secret.Namespace, secret.Name, func(current scheme.Object) (scheme.Object, error) {
+		if current.GetUID() != secret.UID || current.GetLabels()[authn.LastUsedLabel] == day {
+			return current, nil
+		}
+		labels := maps.Clone(current.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[authn.LastUsedLabel] = day
+		next, ok := current.DeepCopyObject().(scheme.Object)
+		if !ok {
+			return nil, fmt.Errorf("found a %T", current)
+		}
+		next.SetLabels(labels)
+		return next, nil
+	}, registry.UpdateOptions{FieldManager: "kube-apiserver"})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // reviews returns the answers of the virtual kinds.

@@ -3,6 +3,7 @@ package authn
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ type Result struct {
 	User User
 	// Audiences are the requested audiences that the token is meant for.
 	Audiences []string
-	// Annotations are for the audit log.
+	// Annotations are for the audit log, even if the credential is refused.
 	Annotations map[string]string
 	// Warnings are shown to the client.
 	Warnings []string
@@ -91,18 +92,20 @@ func (a *Authenticator) Audiences() []string { return slices.Clone(a.cfg.Audienc
 // the client.
 func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 	var errs []error
+	var refused Result
 	for _, method := range []func(*http.Request) (Result, bool, error){a.certificate, a.header, a.webSocket} {
 		result, ok, err := method(r)
+		refused.note(result)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case ok:
-			result.User = result.User.authenticated()
+			result.User, result.Annotations = result.User.authenticated(), refused.Annotations
 			return result, true, nil
 		}
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
-		return Result{}, false, err
+		return refused, false, err
 	}
 	if a.cfg.Anonymous.Off || len(a.cfg.Anonymous.Paths) > 0 && !slices.Contains(a.cfg.Anonymous.Paths, r.URL.Path) {
 		return Result{}, false, nil
@@ -112,6 +115,16 @@ func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 		result.Warnings = []string{spaceWarning}
 	}
 	return result, true, nil
+}
+
+// note adds the annotations of another result.
+func (r *Result) note(other Result) {
+	if len(other.Annotations) == 0 {
+		return
+	}
+	annotations := maps.Clone(other.Annotations)
+	maps.Copy(annotations, r.Annotations)
+	r.Annotations = annotations
 }
 
 // Token returns the user of a bearer token that is meant for one of audiences. If the token is
@@ -126,20 +139,23 @@ func (a *Authenticator) Token(ctx context.Context, token string, audiences []str
 
 func (a *Authenticator) token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
 	var errs []error
+	var refused Result
 	for _, tokens := range a.cfg.Tokens {
 		result, ok, err := tokens.Token(ctx, token, audiences)
+		refused.note(result)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		if ok {
+			result.Annotations = refused.Annotations
 			return result, true, nil
 		}
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
-		return Result{}, false, err
+		return refused, false, err
 	}
-	return Result{}, false, errInvalidToken
+	return refused, false, errInvalidToken
 }
 
 func (a *Authenticator) header(r *http.Request) (Result, bool, error) {

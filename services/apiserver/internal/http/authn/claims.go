@@ -48,9 +48,18 @@ type Bound struct {
 	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
+// InSecret are the private claims of a token that is kept in a Secret, in Kubernetes' format.
+type InSecret struct {
+	SecretNamespace string    `json:"kubernetes.io/serviceaccount/namespace,omitempty"`
+	SecretName      string    `json:"kubernetes.io/serviceaccount/secret.name,omitempty"`
+	AccountName     string    `json:"kubernetes.io/serviceaccount/service-account.name,omitempty"`
+	AccountUID      types.UID `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
+}
+
 // claims are all claims of a token.
 type claims struct {
 	jwt.Claims
+	InSecret
 	Kubernetes Bound `json:"kubernetes.io,omitzero"`
 }
 

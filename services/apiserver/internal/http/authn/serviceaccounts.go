@@ -38,9 +38,8 @@ type ServiceAccountsConfig struct {
 	Objects Objects
 }
 
-// ServiceAccounts issues and verifies service account tokens, which are JWTs. It neither issues nor
-// accepts the tokens that older versions of Kubernetes kept in Secrets of type
-// kubernetes.io/service-account-token.
+// ServiceAccounts issues and verifies service account tokens, which are JWTs. SecretTokens verifies
+// those in Secrets.
 type ServiceAccounts struct {
 	cfg    ServiceAccountsConfig
 	signer jose.Signer
@@ -131,17 +130,13 @@ func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Durat
 // Token returns the user of a token. It returns false without an error if the token is not a JWT of
 // these issuers.
 func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
-	c, err := s.verified(token)
+	c, err := s.verified(token, s.cfg.Issuers)
 	if c == nil || err != nil {
 		return Result{}, false, err
 	}
-	meant := []string(c.Audience)
-	if len(meant) == 0 {
-		meant = s.cfg.Audiences // A token without audiences is for the API.
-	}
-	both := audienceless(meant, audiences)
-	if len(both) == 0 {
-		return Result{}, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", meant, audiences)
+	both, err := s.audiences(c, audiences)
+	if err != nil {
+		return Result{}, false, err
 	}
 	now := s.now()
 	if err := c.checkTime(now); err != nil {
@@ -158,13 +153,26 @@ func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []s
 	return result, true, nil
 }
 
+// audiences returns for which of the asked audiences a token is meant.
+func (s *ServiceAccounts) audiences(c *claims, asked []string) ([]string, error) {
+	meant := []string(c.Audience)
+	if len(meant) == 0 {
+		meant = s.cfg.Audiences // A token without audiences is for the API.
+	}
+	both := audienceless(meant, asked)
+	if len(both) == 0 {
+		return nil, fmt.Errorf("token audiences %q is invalid for the target audiences %q", meant, asked)
+	}
+	return both, nil
+}
+
 // verified returns the claims of a token with a valid signature, or nil without an error if the
-// token is not a JWT of these issuers. It doesn't check the token's validity period.
-func (s *ServiceAccounts) verified(token string) (*claims, error) {
-	if c := s.read.find(token); c != nil {
+// token is not a JWT of the issuers. It doesn't check the token's validity period.
+func (s *ServiceAccounts) verified(token string, issuers []string) (*claims, error) {
+	if c := s.read.find(token); c != nil && slices.Contains(issuers, c.Issuer) {
 		return c, nil
 	}
-	if !slices.Contains(s.cfg.Issuers, issuerOf(token)) {
+	if !slices.Contains(issuers, issuerOf(token)) {
 		return nil, nil //nolint:nilnil // Another kind of token is not an error.
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.ES512, jose.RS256})
@@ -189,7 +197,7 @@ func (s *ServiceAccounts) verified(token string) (*claims, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if !slices.Contains(s.cfg.Issuers, c.Issuer) {
+		if !slices.Contains(issuers, c.Issuer) {
 			return nil, fmt.Errorf("token issuer %q is invalid", c.Issuer)
 		}
 		s.read.keep(token, &c)

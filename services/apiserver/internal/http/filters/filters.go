@@ -160,7 +160,7 @@ func (q *request) authenticate() {
 		q.w.Header().Set("Connection", "close")
 	}
 	if !ok {
-		q.refuse(err)
+		q.refuse(result.Annotations, err)
 		return
 	}
 	authn.Strip(q.r.Header)
@@ -171,9 +171,7 @@ func (q *request) authenticate() {
 	}
 	q.user = result.User
 	q.begin(&result.User)
-	for key, value := range result.Annotations {
-		q.record.Annotate(key, value)
-	}
+	q.annotate(result.Annotations)
 	if err := q.record.Received(); err != nil {
 		q.Encoder.Error(q.w, q.r, apierrors.NewInternalError(err))
 		return
@@ -183,10 +181,18 @@ func (q *request) authenticate() {
 	q.impersonate()
 }
 
+// annotate adds what authentication found to the audit log's record.
+func (q *request) annotate(annotations map[string]string) {
+	for key, value := range annotations {
+		q.record.Annotate(key, value)
+	}
+}
+
 // refuse responds to a request that could not be authenticated.
-func (q *request) refuse(err error) {
+func (q *request) refuse(annotations map[string]string, err error) {
 	q.Logger.DebugContext(q.r.Context(), "a request was not authenticated", "path", q.r.URL.Path, "err", err)
 	q.begin(nil)
+	q.annotate(annotations)
 	// Only the start of the response is recorded.
 	q.w.record, q.w.auditStart = q.record, true
 	q.Encoder.Error(q.w, q.r, unauthorized())

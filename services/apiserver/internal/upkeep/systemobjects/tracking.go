@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The ConfigMap with the day since which the use of tokens in Secrets is tracked. The names are
-// Kubernetes'. This server accepts no such tokens, so none is ever used unnoticed.
+// The ConfigMap with the day since which the use of tokens in Secrets is tracked, for the controller that
+// removes unused ones. The names are Kubernetes'.
 const (
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	trackingKey  = "since"

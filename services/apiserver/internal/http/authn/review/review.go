@@ -12,11 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
 // Token answers TokenReviews with authenticator. An invalid token is not an error: the review's
-// status says why it is invalid. Unlike in Kubernetes, a token that begins with a space is not a
+// status says why it is invalid. What the token says for the audit log and for the client is passed on to
+// the review's own. Unlike in Kubernetes, a token that begins with a space is not a
 // token of the anonymous user.
 func Token(authenticator *authn.Authenticator) func(context.Context, string, scheme.Object) (scheme.Object, error) {
 	return func(ctx context.Context, _ string, obj scheme.Object) (scheme.Object, error) {
@@ -34,6 +37,10 @@ func Token(authenticator *authn.Authenticator) func(context.Context, string, sch
 		review = review.DeepCopy()
 		review.Status = authenticationv1.TokenReviewStatus{}
 		result, ok, err := authenticator.Token(ctx, review.Spec.Token, audiences)
+		for key, value := range result.Annotations {
+			audit.From(ctx).Annotate(key, value)
+		}
+		admission.Warn(ctx, result.Warnings...)
 		if err != nil {
 			review.Status.Error = err.Error()
 		}

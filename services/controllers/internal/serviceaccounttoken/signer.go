@@ -1,0 +1,104 @@
+package serviceaccounttoken
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// issuer is the "iss" claim of tokens in Secrets, by which apiservers know them.
+const issuer = "kubernetes/serviceaccount"
+
+// Signer signs the tokens that are kept in Secrets.
+type Signer struct{ jose jose.Signer }
+
+// NewSigner reads a private RSA or ECDSA key from a PEM file. It must be one whose signatures the
+// apiservers accept.
+func NewSigner(keyFile string) (*Signer, error) {
+	data, err := os.ReadFile(keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key that signs service account tokens: %w", err)
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key that signs service account tokens from %s: %w", keyFile, err)
+	}
+	signer, err := newSigner(key)
+	if err != nil {
+		return nil, fmt.Errorf("using the key in %s, which signs service account tokens: %w", keyFile, err)
+	}
+	return &Signer{signer}, nil
+}
+
+func newSigner(key any) (jose.Signer, error) {
+	private, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("it is a %T, must be a private key", key)
+	}
+	algorithm, err := algorithmOf(private.Public())
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(private.Public())
+	if err != nil {
+		return nil, fmt.Errorf("encoding its public key: %w", err)
+	}
+	// The name of the key, by which apiservers find it, is a digest, as in Kubernetes.
+	digest := sha256.Sum256(der)
+	return jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{
+		Key: key, KeyID: base64.RawURLEncoding.EncodeToString(digest[:]), Algorithm: string(algorithm), Use: "sig",
+	}}, nil)
+}
+
+func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
+	switch key := key.(type) {
+	case *rsa.PublicKey:
+		return jose.RS256, nil
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return jose.ES256, nil
+		case elliptic.P384():
+			return jose.ES384, nil
+		case elliptic.P521():
+			return jose.ES512, nil
+		}
+		return "", errors.New("its curve is unknown, must be P-256, P-384 or P-521")
+	}
+	return "", fmt.Errorf("it is for a %T, must be RSA or ECDSA", key)
+}
+
+// claims are those of Kubernetes' tokens in Secrets. Such a token does not expire.
+type claims struct {
+	Issuer      string    `json:"iss"`
+	Subject     string    `json:"sub"`
+	Namespace   string    `json:"kubernetes.io/serviceaccount/namespace"`
+	SecretName  string    `json:"kubernetes.io/serviceaccount/secret.name"`
+	AccountName string    `json:"kubernetes.io/serviceaccount/service-account.name"`
+	AccountUID  types.UID `json:"kubernetes.io/serviceaccount/service-account.uid"`
+}
+
+// token returns the token of a service account that is to be kept in a Secret.
+func (s *Signer) token(account *corev1.ServiceAccount, secret *corev1.Secret) ([]byte, error) {
+	token, err := jwt.Signed(s.jose).Claims(claims{
+		Issuer: issuer, Subject: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Namespace: account.Namespace, SecretName: secret.Name, AccountName: account.Name, AccountUID: account.UID,
+	}).Serialize()
+	if err != nil {
+		return nil, fmt.Errorf("signing the token of the service account %s/%s: %w", account.Namespace, account.Name, err)
+	}
+	return []byte(token), nil
+}

@@ -11,12 +11,18 @@ func controllerFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	daemon.Group(set, "Controllers", func(set *pflag.FlagSet) { selectionFlags(set, cfg) })
 	daemon.Group(set, "Pod ranges of nodes", func(set *pflag.FlagSet) { nodeIPAMFlags(set, cfg) })
 	daemon.Group(set, "Certificate signing", func(set *pflag.FlagSet) { signingFlags(set, cfg) })
+	daemon.Group(set, "Service account tokens in Secrets", func(set *pflag.FlagSet) { tokenFlags(set, cfg) })
 }
 
 func signingFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	set.StringVar(&cfg.SigningCertFile, "cluster-signing-cert-file", "", "PEM file of the CA that signs approved CertificateSigningRequests, read again when it changes; when empty, none is signed")
 	set.StringVar(&cfg.SigningKeyFile, "cluster-signing-key-file", "", "PEM file of that CA's key")
 	set.DurationVar(&cfg.SigningDuration, "cluster-signing-duration", controllers.DefaultSigningDuration, "maximum validity of signed certificates; a request may ask for less")
+}
+
+func tokenFlags(set *pflag.FlagSet, cfg *controllers.Config) {
+	set.StringVar(&cfg.TokenKeyFile, "service-account-private-key-file", "", "PEM file of the private key, RSA or ECDSA, that signs service account tokens in Secrets, such as the apiservers' sa.key; when empty, such Secrets stay without a token")
+	set.DurationVar(&cfg.UnusedTokenPeriod, "legacy-service-account-token-clean-up-period", controllers.DefaultUnusedTokenPeriod, "time without use after which an automatically created service account token is refused, and after another such time deleted")
 }
 
 func selectionFlags(set *pflag.FlagSet, cfg *controllers.Config) {

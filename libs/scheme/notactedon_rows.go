@@ -44,10 +44,6 @@ func notActedOn() map[string][]NotActedOn {
 			Field: "spec.service", By: "kube-aggregator", Text: "no request is passed on to the service",
 			set: of(func(s *apiregistrationv1.APIService) []string { return when(s.Spec.Service != nil, "spec.service") }),
 		}},
-		"Secret.": {{
-			Field: "type", By: "serviceaccount-token-controller", Text: "no token is written into a Secret of type kubernetes.io/service-account-token; use kubectl create token",
-			set: of(func(s *corev1.Secret) []string { return when(s.Type == corev1.SecretTypeServiceAccountToken, "type") }),
-		}},
 		"Node.": {{
 			Field: "spec.podCIDR", By: "kubelet", Text: "the addresses of its pods are chosen by the node's network plugin",
 			set: of(func(n *corev1.Node) []string { return when(n.Spec.PodCIDR != "", "spec.podCIDR") }),

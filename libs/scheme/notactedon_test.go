@@ -26,7 +26,7 @@ func TestIgnored(t *testing.T) {
 		{kindOf("apiregistration.k8s.io", "v1", "APIService"), `{spec: {group: apps}}`, "", ""},
 		{kindOf("apiregistration.k8s.io", "v1", "APIService"), `{spec: {service: {name: a}}}`, "", "spec.service"},
 		{kindOf("", "v1", "Secret"), `{type: Opaque}`, "", ""},
-		{kindOf("", "v1", "Secret"), `{type: kubernetes.io/service-account-token}`, "", "type"},
+		{kindOf("", "v1", "Secret"), `{type: kubernetes.io/service-account-token}`, "", ""},
 		{kindOf("", "v1", "Service"), `{spec: {type: ClusterIP}}`, "", "Service"},
 		{kindOf("", "v1", "Service"), `{spec: {type: LoadBalancer}}`, "", "Service; spec.type LoadBalancer; spec.type LoadBalancer"},
 		{kindOf("", "v1", "Pod"), `{spec: {containers: [{name: a, resources: {limits: {cpu: 1}}}], volumes: [{emptyDir: {}}, {emptyDir: {medium: Memory, sizeLimit: 1Mi}}]}}`, "", ""},

@@ -42,6 +42,10 @@ func ServiceConfig(certDir, serverURL, service string) (*rest.Config, error) {
 // which the controllers sign certificates. certDir is a started apiserver's Config.CertDir.
 func SigningFiles(certDir string) (cert, key string) { return pki.AuthorityFiles(certDir) }
 
+// TokenKeyFile returns the PEM file of the key of service account tokens, with which the controllers sign
+// those in Secrets. certDir is as in SigningFiles.
+func TokenKeyFile(certDir string) string { return pki.ServiceAccountFile(certDir) }
+
 // ServingFiles returns the PEM files of the serving certificate that an apiserver creates itself,
 // and of its key. certDir is as in SigningFiles.
 func ServingFiles(certDir string) (cert, key string) { return pki.ServingFiles(certDir) }

@@ -14,12 +14,16 @@ import (
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
+	"github.com/garboard/garboard/services/controllers/internal/legacytokencleaner"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
 
 // DefaultSigningDuration is the validity of signed certificates when Config sets none.
 const DefaultSigningDuration = csrsigner.DefaultDuration
+
+// DefaultUnusedTokenPeriod is the period when Config sets none.
+const DefaultUnusedTokenPeriod = legacytokencleaner.DefaultPeriod
 
 // DefaultLeaseName is Kubernetes' own, so that a kube-controller-manager on the same cluster and this
 // service never both act.
@@ -43,6 +47,13 @@ type Config struct {
 	// SigningDuration is the longest validity of a signed certificate; DefaultSigningDuration when
 	// 0.
 	SigningDuration time.Duration
+	// TokenKeyFile is the PEM file of the private key, RSA or ECDSA, that signs the service account tokens
+	// in Secrets; its signatures must be ones that the apiservers accept. It is read at the start; without
+	// it such Secrets stay empty.
+	TokenKeyFile string
+	// UnusedTokenPeriod is how long nobody may have used a service account token that Kubernetes created
+	// by itself until it is refused, and after that until it is deleted; a year when 0.
+	UnusedTokenPeriod time.Duration
 	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
 	NodeGrace time.Duration
 	// NodeIPAM says which ranges of pods nodes get; none when unset.
@@ -63,6 +74,9 @@ func (c *Config) complete() error {
 	if c.NodeGrace == 0 {
 		c.NodeGrace = nodelifecycle.DefaultGrace
 	}
+	if c.UnusedTokenPeriod == 0 {
+		c.UnusedTokenPeriod = legacytokencleaner.DefaultPeriod
+	}
 	if c.SigningDuration == 0 {
 		c.SigningDuration = DefaultSigningDuration
 	}
@@ -80,6 +94,9 @@ func (c *Config) complete() error {
 	}
 	if c.SigningDuration < csrsigner.MinDuration {
 		faults = append(faults, fmt.Errorf("--cluster-signing-duration is %v, must be at least %v", c.SigningDuration, csrsigner.MinDuration))
+	}
+	if c.UnusedTokenPeriod < 0 {
+		faults = append(faults, fmt.Errorf("--legacy-service-account-token-clean-up-period is %v, must be positive", c.UnusedTokenPeriod))
 	}
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))

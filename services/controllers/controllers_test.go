@@ -51,7 +51,8 @@ func TestConfig(t *testing.T) {
 		"at least one second":                func(c *Config) { c.NodeGrace = time.Millisecond },
 		"must be set together":               func(c *Config) { c.SigningKeyFile = "ca.key" },
 		"--cluster-signing-duration is 1m0s": func(c *Config) { c.SigningDuration = time.Minute },
-		"configuring the":                    func(c *Config) { c.Service.API = nil; c.Service.Bus = bus.Config{} },
+		"--legacy-service-account-token-clean-up-period is -1h0m0s": func(c *Config) { c.UnusedTokenPeriod = -time.Hour },
+		"configuring the": func(c *Config) { c.Service.API = nil; c.Service.Bus = bus.Config{} },
 	} {
 		cfg := config()
 		spoil(&cfg)

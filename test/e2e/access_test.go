@@ -70,6 +70,25 @@ func TestAccess(t *testing.T) {
 			return nil
 		})
 	})
+	t.Run("a token in a Secret", func(t *testing.T) {
+		p.Must(t, "", "create", "serviceaccount", "keeper", "-n", "team")
+		expect(t, p, "---\n"+`{apiVersion: v1, kind: Secret, type: kubernetes.io/service-account-token, metadata: {name: kept, namespace: team, annotations: {kubernetes.io/service-account.name: keeper}}}`,
+			`^secret/kept created\n$`, "apply", "-f", "-")
+		expectSoon(t, p, `^team \S+ -----BEGIN CERTIFICATE-----\n`, "get", "secret", "kept", "-n", "team",
+			"-o", `go-template={{.data.namespace | base64decode}} {{.data.token}} {{index .data "ca.crt" | base64decode}}`)
+		token := p.Must(t, "", "get", "secret", "kept", "-n", "team", "-o", `go-template={{.data.token | base64decode}}`)
+		keeper := p.WithToken(t, token)
+		expect(t, keeper, "", `Username +system:serviceaccount:team:keeper\n`, "auth", "whoami")
+		expectSoon(t, p, `^\d{4}-\d\d-\d\d$`, "get", "secret", "kept", "-n", "team", "-o", `jsonpath={.metadata.labels.kubernetes\.io/legacy-token-last-used}`)
+		// The Secret and its token go with the service account.
+		p.Must(t, "", "delete", "serviceaccount", "keeper", "-n", "team")
+		p.Must(t, "", "wait", "--for=delete", "secret/kept", "-n", "team", "--timeout=2m")
+		expectFailure(t, keeper, `^error: You must be logged in to the server \(Unauthorized\)\n$`, "get", "pods")
+	})
+	t.Run("a trust bundle", func(t *testing.T) {
+		expectSoon(t, p, `^kubernetes\.io/kube-apiserver-serving -----BEGIN CERTIFICATE-----\n`, "get", "clustertrustbundles",
+			"-o", `jsonpath={.items[*].spec.signerName} {.items[*].spec.trustBundle}`)
+	})
 	t.Run("privilege escalation", func(t *testing.T) {
 		expect(t, p, "", `created\n$`, "create", "rolebinding", "jane-edits", "-n", "team", "--clusterrole=admin", "--user=jane")
 		expectSoon(t, p, `^yes\n$`, "auth", "can-i", "create", "roles.rbac.authorization.k8s.io", "-n", "team", "--as=jane")

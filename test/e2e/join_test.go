@@ -56,8 +56,9 @@ func TestNodesJoin(t *testing.T) {
 		return nil
 	})
 	for service, args := range map[string][]string{
-		"controllers": {"--cluster-signing-cert-file", in("controllers/ca.crt"), "--cluster-signing-key-file", in("controllers/ca.key")},
-		"scheduler":   nil,
+		"controllers": {"--cluster-signing-cert-file", in("controllers/ca.crt"), "--cluster-signing-key-file", in("controllers/ca.key"),
+			"--service-account-private-key-file", in("controllers/sa.key")},
+		"scheduler": nil,
 	} {
 		start(t, filepath.Join(dir, service), append([]string{
 			"--kubeconfig", in(service + "/kubeconfig"), "--nats-servers", nats, "--nats-ca-file", in(service + "/ca.crt"), "--health-address", "127.0.0.1:0",

@@ -46,6 +46,7 @@ that belong to no certificate, so that programs find the same file names in ever
 {{- else -}}
 {{- if eq $consumer "controllers" -}}
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt" "tls.key" "ca.key") }}
+{{ include "garboard.pki.item" (list $full "keys" "sa.key" "sa.key") }}
 {{- else -}}
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
 {{- end }}

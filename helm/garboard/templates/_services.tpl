@@ -53,6 +53,7 @@ volumes:
 - --health-address=0.0.0.0:10257
 - --cluster-signing-cert-file=/etc/garboard/pki/ca.crt
 - --cluster-signing-key-file=/etc/garboard/pki/ca.key
+- --service-account-private-key-file=/etc/garboard/pki/sa.key
 {{ include "garboard.commonArgs" . }}
 {{- end }}
 

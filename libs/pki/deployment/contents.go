@@ -16,9 +16,11 @@ import (
 
 // Names of files in several folders.
 const (
-	caFile     = "ca.crt"
-	caKeyFile  = "ca.key"
-	etcdCAFile = "etcd-ca.crt"
+	caFile    = "ca.crt"
+	caKeyFile = "ca.key"
+	// tokenKeyFile is the key that signs service account tokens.
+	tokenKeyFile = "sa.key"
+	etcdCAFile   = "etcd-ca.crt"
 	// routesCAFile is the CA certificate of the NATS servers among themselves.
 	routesCAFile = "routes-ca.crt"
 	kubeconfig   = "kubeconfig"
@@ -93,13 +95,20 @@ func (f *filler) copies() error {
 	return f.derived(controllersDir, caKeyFile, key, time.Time{}, pki.Secret)
 }
 
+// apiserver creates the key of service account tokens, with which the controllers sign those in Secrets.
 func (f *filler) apiserver() error {
-	const name = "sa.key"
-	_, outcome, err := pki.OpenKey(f.files(apiserverDir), f.path(apiserverDir, name), "all service account tokens end, pods get new ones")
+	_, outcome, err := pki.OpenKey(f.files(apiserverDir), f.path(apiserverDir, tokenKeyFile), "all service account tokens end, pods get new ones")
 	if err != nil {
 		return err
 	}
-	return f.done(apiserverDir, name, outcome, time.Time{}, pki.Secret)
+	if err := f.done(apiserverDir, tokenKeyFile, outcome, time.Time{}, pki.Secret); err != nil {
+		return err
+	}
+	key, err := os.ReadFile(f.path(apiserverDir, tokenKeyFile))
+	if err != nil {
+		return fmt.Errorf("reading the key of service account tokens: %w", err)
+	}
+	return f.derived(controllersDir, tokenKeyFile, key, time.Time{}, pki.Secret)
 }
 
 // busKeys creates the apiservers' keys for NATS, and the configuration that NATS needs.

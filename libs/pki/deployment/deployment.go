@@ -4,7 +4,8 @@
 //	ca/          the authorities and their keys, which no program needs
 //	apiserver/   --cert-dir of the apiservers, their serving certificate, and those that they
 //	             present to etcd and to NATS
-//	controllers/ kubeconfig, and the authority with its key, which signs node certificates
+//	controllers/ kubeconfig, the authority with its key, which signs node certificates, and the key
+//	             that signs the service account tokens in Secrets
 //	scheduler/   kubeconfig
 //	nodeagent/   bootstrap-kubeconfig, with which a node gets a certificate of its own
 //	etcd/        server, peer and client certificates of an authority of etcd's own

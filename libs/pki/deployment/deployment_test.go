@@ -74,7 +74,7 @@ func TestLayout(t *testing.T) {
 		ca/ca.crt ca/ca.key ca/etcd-ca.crt ca/etcd-ca.key ca/routes-ca.crt ca/routes-ca.key
 		apiserver/ca.crt apiserver/sa.key apiserver/nats-issuer.seed apiserver/nats-apiserver.seed apiserver/nats-auth.conf apiserver/tls.crt apiserver/tls.key
 		apiserver/etcd-ca.crt apiserver/etcd-client.crt apiserver/etcd-client.key apiserver/nats-client.crt apiserver/nats-client.key
-		controllers/kubeconfig controllers/ca.crt controllers/ca.key scheduler/kubeconfig scheduler/ca.crt
+		controllers/kubeconfig controllers/ca.crt controllers/ca.key controllers/sa.key scheduler/kubeconfig scheduler/ca.crt
 		nodeagent/bootstrap-kubeconfig nodeagent/ca.crt
 		etcd/etcd-ca.crt etcd/server.crt etcd/server.key etcd/peer.crt etcd/peer.key etcd/client.crt etcd/client.key
 		nats/server.crt nats/server.key nats/ca.crt nats/nats-auth.conf nats/route.crt nats/route.key nats/routes-ca.crt
@@ -161,12 +161,12 @@ func TestCompletes(t *testing.T) {
 		"nothing":            {},
 		"a certificate":      {damage: remove("apiserver/tls.crt"), changes: []string{"apiserver/tls.crt", "apiserver/tls.key"}},
 		"a key":              {damage: remove("etcd/peer.key"), changes: []string{"etcd/peer.crt", "etcd/peer.key"}},
-		"a copy":             {damage: remove("gateway", "controllers/ca.key")},
+		"a copy":             {damage: remove("gateway", "controllers/ca.key", "controllers/sa.key")},
 		"a derived file":     {damage: remove("nats/nats-auth.conf", "apiserver/nats-auth.conf", "nodeagent/bootstrap-kubeconfig")},
 		"the token":          {damage: remove("admin/bootstrap-token"), changes: []string{"admin/bootstrap-token", "nodeagent/bootstrap-kubeconfig"}},
 		"a kubeconfig":       {damage: remove("scheduler/kubeconfig"), changes: []string{"scheduler/kubeconfig"}},
 		"a seed":             {damage: remove("apiserver/nats-issuer.seed"), changes: []string{"apiserver/nats-issuer.seed", "apiserver/nats-auth.conf", "nats/nats-auth.conf"}},
-		"the accounts' key":  {damage: remove("apiserver/sa.key"), changes: []string{"apiserver/sa.key"}},
+		"the accounts' key":  {damage: remove("apiserver/sa.key"), changes: []string{"apiserver/sa.key", "controllers/sa.key"}},
 		"a name":             {cfg: deployment.Config{NATSHosts: []string{"nats-0.nats"}}, changes: []string{"nats/server.crt", "nats/server.key", "nats/route.crt", "nats/route.key"}},
 		"names of etcd":      {cfg: deployment.Config{EtcdHosts: []string{"*.etcd.svc", "10.0.0.9"}}, changes: []string{"etcd/server.crt", "etcd/server.key", "etcd/peer.crt", "etcd/peer.key"}},
 		"an address":         {cfg: deployment.Config{ServiceCIDR: "10.32.0.0/16,fd00::/112"}, changes: []string{"apiserver/tls.crt", "apiserver/tls.key"}},

@@ -75,7 +75,7 @@ func TestSync(t *testing.T) {
 	for name, files := range map[string]string{
 		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key routes-ca.crt routes-ca.key",
 		"one-apiserver":   "ca.crt etcd-ca.crt etcd-client.crt etcd-client.key nats-apiserver.seed nats-auth.conf nats-client.crt nats-client.key nats-issuer.seed sa.key tls.crt tls.key",
-		"one-controllers": "ca.crt ca.key kubeconfig",
+		"one-controllers": "ca.crt ca.key kubeconfig sa.key",
 		"one-scheduler":   "ca.crt kubeconfig",
 		"one-nodeagent":   "bootstrap-kubeconfig ca.crt",
 		"one-etcd":        "client.crt client.key etcd-ca.crt peer.crt peer.key server.crt server.key",

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // period is the period of the tests, in days.
-const period = 30
+const period = 6
 
 // ago returns a day, as labels have it. In a bubble it is midnight.
 func ago(days int) string { return time.Now().UTC().AddDate(0, 0, -days).Format(time.DateOnly) }

@@ -157,6 +157,9 @@ func AuthorityFiles(dir string) (cert, key string) {
 	return filepath.Join(dir, CAFile), filepath.Join(dir, caKeyFile)
 }
 
+// ServiceAccountFile returns the PEM file of the key that signs service account tokens.
+func ServiceAccountFile(dir string) string { return filepath.Join(dir, serviceAccountFile) }
+
 // Admin returns the administrator's client certificate and key, and the authority's certificate, as
 // PEM.
 func Admin(dir string) (cert, key, ca []byte, err error) {

@@ -12,9 +12,10 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/test/e2e/plane"
 	"github.com/garboard/garboard/test/e2e/podcertificates"
 )
@@ -27,7 +28,11 @@ func TestPodCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, ctx := kubernetes.NewForConfigOrDie(config), t.Context()
+	api, err := client.New(config, scheme.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +45,10 @@ func TestPodCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := clients.CertificatesV1().PodCertificateRequests("default")
+	requests := client.Of[*certificatesv1.PodCertificateRequest](api)
 	for name, signerName := range map[string]string{"mine": "example.com/test", "of-another": "example.com/other"} {
 		if _, err := requests.Create(ctx, &certificatesv1.PodCertificateRequest{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 			Spec: certificatesv1.PodCertificateRequestSpec{
 				SignerName: signerName, PodName: "p", PodUID: "p1", ServiceAccountName: "robot", ServiceAccountUID: "r1",
 				NodeName: "n", NodeUID: "n1", StubPKCS10Request: stub,
@@ -53,15 +58,15 @@ func TestPodCertificates(t *testing.T) {
 		}
 	}
 	plane.Eventually(t, "the request to be signed", func(ctx context.Context) error {
-		if n, err := signer.SignPending(ctx, clients); err != nil || n != 1 {
+		if n, err := signer.SignPending(ctx, api); err != nil || n != 1 {
 			return fmt.Errorf("%d requests were signed: %w", n, err)
 		}
 		return nil
 	})
-	if n, err := signer.SignPending(ctx, clients); err != nil || n != 0 {
+	if n, err := signer.SignPending(ctx, api); err != nil || n != 0 {
 		t.Errorf("%d requests were signed again: %v", n, err)
 	}
-	request, err := requests.Get(ctx, "mine", metav1.GetOptions{})
+	request, err := requests.Get(ctx, "default", "mine", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +86,7 @@ func TestPodCertificates(t *testing.T) {
 	if len(cert.URIs) != 1 || cert.URIs[0].String() != "spiffe://cluster.local/ns/default/sa/robot" {
 		t.Errorf("the certificate is for %v", cert.URIs)
 	}
-	if other, err := requests.Get(ctx, "of-another", metav1.GetOptions{}); err != nil || len(other.Status.Conditions) > 0 {
+	if other, err := requests.Get(ctx, "default", "of-another", metav1.GetOptions{}); err != nil || len(other.Status.Conditions) > 0 {
 		t.Errorf("another signer's request has the status %+v: %v", other.Status, err)
 	}
 }

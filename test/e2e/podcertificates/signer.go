@@ -18,7 +18,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/garboard/garboard/libs/client"
 )
 
 // life is the longest validity of a certificate.
@@ -39,7 +40,8 @@ func New(name string) (*Signer, error) {
 		return nil, fmt.Errorf("creating the key of the signer %s: %w", name, err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(10 * life),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(10 * life),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -57,21 +59,21 @@ func New(name string) (*Signer, error) {
 func (s *Signer) Authority() *x509.Certificate { return s.cert }
 
 // SignPending signs all requests that name this signer and have no outcome, and returns how many it signed.
-func (s *Signer) SignPending(ctx context.Context, client kubernetes.Interface) (int, error) {
-	requests, err := client.CertificatesV1().PodCertificateRequests("").List(ctx, metav1.ListOptions{})
+func (s *Signer) SignPending(ctx context.Context, api client.Interface) (int, error) {
+	requests := client.Of[*certificatesv1.PodCertificateRequest](api)
+	pending, _, err := requests.List(ctx, "", metav1.ListOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("listing PodCertificateRequests: %w", err)
 	}
 	signed := 0
-	for i := range requests.Items {
-		request := &requests.Items[i]
+	for _, request := range pending {
 		if request.Spec.SignerName != s.name || len(request.Status.Conditions) > 0 {
 			continue
 		}
 		if err := s.sign(request); err != nil {
 			return signed, fmt.Errorf("signing PodCertificateRequest %s/%s: %w", request.Namespace, request.Name, err)
 		}
-		_, err := client.CertificatesV1().PodCertificateRequests(request.Namespace).UpdateStatus(ctx, request, metav1.UpdateOptions{})
+		_, err := requests.UpdateStatus(ctx, request, metav1.UpdateOptions{})
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		case err != nil:

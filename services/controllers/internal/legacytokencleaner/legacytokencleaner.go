@@ -107,7 +107,8 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 // used for the period.
 func (r *reconciler) unused(secret *corev1.Secret, now time.Time) bool {
 	before := now.Add(-r.period)
-	if secret.Type != corev1.SecretTypeServiceAccountToken || secret.DeletionTimestamp != nil || !secret.CreationTimestamp.Time.Before(before) {
+	if secret.Type != corev1.SecretTypeServiceAccountToken || secret.DeletionTimestamp != nil ||
+		!secret.CreationTimestamp.Time.Before(before) {
 		return false
 	}
 	if last, labelled := secret.Labels[lastUsedLabel]; labelled {

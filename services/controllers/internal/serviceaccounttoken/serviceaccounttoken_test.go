@@ -357,6 +357,7 @@ func TestSigningKeys(t *testing.T) {
 	files := map[string]string{
 		file("rsa", "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil): "RS256",
 		file("garbage", "EC PRIVATE KEY", []byte("x"), nil):                      "",
+		file("public", "PUBLIC KEY", []byte("x"), nil):                           "",
 		filepath.Join(dir, "missing"):                                            "",
 	}
 	for curve, algorithm := range map[elliptic.Curve]string{elliptic.P224(): "", elliptic.P256(): "ES256", elliptic.P384(): "ES384", elliptic.P521(): "ES512"} {
@@ -366,6 +367,16 @@ func TestSigningKeys(t *testing.T) {
 		}
 		der, err := x509.MarshalPKCS8PrivateKey(key)
 		files[file(curve.Params().Name, "PRIVATE KEY", der, err)] = algorithm
+	}
+	// Openssl writes the parameters of the curve before the key.
+	p256 := filepath.Join(dir, "P-256")
+	data, err := os.ReadFile(p256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = append(pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS", Bytes: []byte("x")}), data...)
+	if err := os.WriteFile(p256, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for path, algorithm := range files {
 		signer, err := NewSigner(path)

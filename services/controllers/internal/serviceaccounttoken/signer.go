@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +17,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/keyutil"
 )
 
 // issuer is the "iss" claim of tokens in Secrets, by which apiservers know them.
@@ -32,7 +32,7 @@ func NewSigner(keyFile string) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the key that signs service account tokens: %w", err)
 	}
-	key, err := keyutil.ParsePrivateKeyPEM(data)
+	key, err := parseKey(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the key that signs service account tokens from %s: %w", keyFile, err)
 	}
@@ -43,16 +43,37 @@ func NewSigner(keyFile string) (*Signer, error) {
 	return &Signer{signer}, nil
 }
 
-func newSigner(key any) (jose.Signer, error) {
-	private, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("it is a %T, must be a private key", key)
+// parseKey returns the first private key of a PEM file. Other blocks, such as EC PARAMETERS, may come before.
+func parseKey(data []byte) (crypto.Signer, error) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		var key any
+		var err error
+		switch block.Type {
+		case "EC PRIVATE KEY":
+			key, err = x509.ParseECPrivateKey(block.Bytes)
+		case "RSA PRIVATE KEY":
+			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		case "PRIVATE KEY":
+			key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if signer, ok := key.(crypto.Signer); ok {
+			return signer, nil
+		}
 	}
-	algorithm, err := algorithmOf(private.Public())
+	return nil, errors.New("it holds no private key in PEM")
+}
+
+func newSigner(key crypto.Signer) (jose.Signer, error) {
+	algorithm, err := algorithmOf(key.Public())
 	if err != nil {
 		return nil, err
 	}
-	der, err := x509.MarshalPKIXPublicKey(private.Public())
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return nil, fmt.Errorf("encoding its public key: %w", err)
 	}

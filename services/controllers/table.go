@@ -24,16 +24,20 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/ephemeralvolume"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/job"
+	"github.com/garboard/garboard/services/controllers/internal/legacytokencleaner"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 	"github.com/garboard/garboard/services/controllers/internal/persistentvolumebinder"
+	"github.com/garboard/garboard/services/controllers/internal/podcertificaterequestcleaner"
 	"github.com/garboard/garboard/services/controllers/internal/podgc"
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
 	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
 	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
+	"github.com/garboard/garboard/services/controllers/internal/serviceaccounttoken"
 	"github.com/garboard/garboard/services/controllers/internal/servicecidrs"
+	"github.com/garboard/garboard/services/controllers/internal/servingtrustbundle"
 	"github.com/garboard/garboard/services/controllers/internal/statefulset"
 	"github.com/garboard/garboard/services/controllers/internal/storageprotection"
 	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
@@ -105,6 +109,14 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"statefulset-controller", declared(statefulset.New)},
 		{"daemonset-controller", declared(daemonset.New)},
+		{"serviceaccount-token-controller", func() (runner, error) { return checked(s.tokens(d)) }},
+		{"legacy-serviceaccount-token-cleaner-controller", func() (runner, error) {
+			return checked(legacytokencleaner.New(d, s.cfg.UnusedTokenPeriod), nil)
+		}},
+		{"kube-apiserver-serving-clustertrustbundle-publisher-controller", func() (runner, error) {
+			return checked(servingtrustbundle.New(d, s.cfg.RootCA))
+		}},
+		{"podcertificaterequest-cleaner-controller", declared(podcertificaterequestcleaner.New)},
 	}
 }
 
@@ -122,6 +134,20 @@ func (s *Service) signer(d controller.Deps) (*controller.Spec, error) {
 	return csrsigner.New(d, authority, s.cfg.SigningDuration), nil
 }
 
+// tokens returns the controller that writes tokens into Secrets; nil without a key.
+func (s *Service) tokens(d controller.Deps) (*controller.Spec, error) {
+	if s.cfg.TokenKeyFile == "" {
+		d.Logger.Info("a controller is disabled because there is no private key (set --service-account-private-key-file)",
+			"controller", "serviceaccount-token-controller")
+		return nil, nil
+	}
+	signer, err := serviceaccounttoken.NewSigner(s.cfg.TokenKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	return serviceaccounttoken.New(d, signer, s.cfg.RootCA), nil
+}
+
 // podRanges returns the controller that gives nodes ranges of pods; nil unless it is turned on.
 func (s *Service) podRanges(d controller.Deps) (runner, error) {
 	if !s.cfg.NodeIPAM.Allocate {
@@ -134,8 +160,8 @@ func (s *Service) podRanges(d controller.Deps) (runner, error) {
 	return controller.NewRunner(d, spec)
 }
 
-// Names returns the Kubernetes names of all controllers, sorted. The certificate signer and the
-// node IPAM controller are included, though they run only if they are configured.
+// Names returns the Kubernetes names of all controllers, sorted. The certificate signer, the controller of
+// tokens in Secrets and the node IPAM controller are included, though they run only if they are configured.
 func Names() []string {
 	names := map[string]bool{}
 	for _, entry := range new(Service).table(controller.Deps{}, nil) {

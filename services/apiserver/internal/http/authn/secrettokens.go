@@ -131,10 +131,10 @@ func (c *claims) complete() error {
 func (t *SecretTokens) check(ctx context.Context, token string, of InSecret, result *Result) error {
 	secret, err := t.cfg.Accounts.cfg.Objects.Secret(ctx, of.SecretNamespace, of.SecretName)
 	if err != nil || secret.DeletionTimestamp != nil {
-		return errors.New("Token has been invalidated") //nolint:staticcheck // Kubernetes' text.
+		return errors.New("Token has been invalidated")
 	}
 	if subtle.ConstantTimeCompare(secret.Data[corev1.ServiceAccountTokenKey], []byte(token)) == 0 {
-		return errors.New("Token does not match server's copy") //nolint:staticcheck // As above.
+		return errors.New("Token does not match server's copy")
 	}
 	account, err := t.cfg.Accounts.cfg.Objects.ServiceAccount(ctx, of.SecretNamespace, of.AccountName)
 	switch {

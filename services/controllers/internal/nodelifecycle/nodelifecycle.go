@@ -1,6 +1,6 @@
 // Package nodelifecycle detects silent nodes and reports them in their status. It taints nodes by
-// their conditions, so that pods go elsewhere, and deletes pods that do not tolerate those taints
-// (kubernetes, pkg/controller/nodelifecycle and tainteviction).
+// their conditions, so that pods go elsewhere (kubernetes, pkg/controller/nodelifecycle). Package
+// tainteviction deletes the pods that do not tolerate those taints.
 package nodelifecycle
 
 import (
@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	name         = "node-lifecycle-controller"
-	evictionName = "taint-eviction-controller"
+	name = "node-lifecycle-controller"
 	// DefaultGrace is how long a node may be silent before it counts as lost (Kubernetes,
 	// --node-monitor-grace-period).
 	DefaultGrace = 50 * time.Second
@@ -62,7 +61,7 @@ func New(d controller.Deps, grace time.Duration) *controller.Spec {
 		Watches: []controller.Watch{
 			byNode(r.pods), controller.On(r.leases, r.leaseChanged), controller.On(r.pods, r.podChanged),
 		},
-		Reconcile: r.reconcile, Beside: []*controller.Spec{evictions(d, r.events)},
+		Reconcile: r.reconcile,
 	}
 }
 

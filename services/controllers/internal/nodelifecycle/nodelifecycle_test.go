@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
+	"github.com/garboard/garboard/services/controllers/internal/tainteviction"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,6 +57,7 @@ func start(t *testing.T) *controltest.Plane {
 	p := controltest.New(t)
 	p.Allow("get list watch update delete patch /nodes", "patch update /nodes/status", "patch update /pods/status", "get list watch delete /pods", controltest.Events)
 	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, DefaultGrace) })
+	p.Declare(tainteviction.New)
 	p.Start()
 	return p
 }
@@ -245,46 +247,6 @@ func TestNodesAreGivenUpOneByOne(t *testing.T) {
 	})
 }
 
-func TestDeparture(t *testing.T) {
-	since := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	added := metav1.NewTime(since.Add(-time.Minute))
-	sixty, none, negative := int64(60), int64(0), int64(-5)
-	taint := corev1.Taint{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute}
-	timed := taint
-	timed.TimeAdded = &added
-	other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoExecute}
-	for name, test := range map[string]struct {
-		tolerations []corev1.Toleration
-		taints      []corev1.Taint
-		leaves      bool
-		at          time.Time
-	}{
-		"no taints":             {nil, nil, false, time.Time{}},
-		"not tolerated":         {nil, []corev1.Taint{taint}, true, since},
-		"tolerated for ever":    {[]corev1.Toleration{{Key: "k", Value: "v"}}, []corev1.Taint{taint}, false, time.Time{}},
-		"all tolerated":         {[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, []corev1.Taint{taint, other}, false, time.Time{}},
-		"another value":         {[]corev1.Toleration{{Key: "k", Value: "w"}}, []corev1.Taint{taint}, true, since},
-		"another effect":        {[]corev1.Toleration{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoSchedule}}, []corev1.Taint{taint}, true, since},
-		"for a while":           {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &sixty}}, []corev1.Taint{taint}, true, since.Add(time.Minute)},
-		"since it was added":    {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &sixty}}, []corev1.Taint{timed}, true, since},
-		"for no time":           {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &none}}, []corev1.Taint{taint}, true, since},
-		"for less than no time": {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &negative}}, []corev1.Taint{taint}, true, since},
-		"one of two":            {[]corev1.Toleration{{Key: "k", Value: "v", TolerationSeconds: &sixty}}, []corev1.Taint{taint, other}, true, since},
-		"an unknown operator":   {[]corev1.Toleration{{Key: "k", Operator: "Like", Value: "v"}}, []corev1.Taint{taint}, true, since},
-		// The scheduler decides the same way: a pod must not come and go. (Validation refuses
-		// both.)
-		"equal without a key": {[]corev1.Toleration{{Operator: corev1.TolerationOpEqual, Value: "v"}}, []corev1.Taint{taint}, false, time.Time{}},
-		"less":                {[]corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpLt, Value: "v"}}, []corev1.Taint{taint}, true, since},
-	} {
-		t.Run(name, func(t *testing.T) {
-			leaves, at := departure(test.tolerations, test.taints, since)
-			if leaves != test.leaves || !at.Equal(test.at) {
-				t.Errorf("got leaves %v at %v, want %v at %v", leaves, at, test.leaves, test.at)
-			}
-		})
-	}
-}
-
 func TestZoneStates(t *testing.T) {
 	for _, test := range []struct {
 		ready, lost int
@@ -351,5 +313,11 @@ func TestMergeIsStable(t *testing.T) {
 		if len(merged)-len(foreign(merged)) != len(ours) {
 			t.Fatalf("got managed taints in %v, want %v", merged, ours)
 		}
+	})
+}
+
+func sameTaints(a, b []corev1.Taint) bool {
+	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool {
+		return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect && x.TimeAdded.Equal(y.TimeAdded)
 	})
 }

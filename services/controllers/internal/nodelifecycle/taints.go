@@ -134,23 +134,9 @@ func (r *reconciler) taint(ctx context.Context, node *corev1.Node, now time.Time
 	return wait, nil
 }
 
+// noExecuteOfOurs returns those of a node's managed taints that drive pods off.
 func noExecuteOfOurs(node *corev1.Node) []corev1.Taint {
-	return slices.DeleteFunc(noExecute(node), func(t corev1.Taint) bool { return !managed(t) })
-}
-
-// noExecute returns a node's taints with the effect NoExecute.
-func noExecute(node *corev1.Node) []corev1.Taint {
-	var taints []corev1.Taint
-	for _, taint := range node.Spec.Taints {
-		if taint.Effect == corev1.TaintEffectNoExecute {
-			taints = append(taints, taint)
-		}
-	}
-	return taints
-}
-
-func sameTaints(a, b []corev1.Taint) bool {
-	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool {
-		return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect && x.TimeAdded.Equal(y.TimeAdded)
+	return slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectNoExecute || !managed(t)
 	})
 }

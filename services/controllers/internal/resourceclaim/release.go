@@ -21,6 +21,9 @@ import (
 // maxGone bounds the pods that are known to be gone.
 const maxGone = 500
 
+// consumer is what a claim is reserved for.
+type consumer = resourcev1.ResourceClaimConsumerReference
+
 // releaser reconciles claims: it ends what pods have left behind.
 type releaser struct {
 	claims *controller.Objects[*resourcev1.ResourceClaim]
@@ -89,11 +92,11 @@ func (r *releaser) reconcile(ctx context.Context, key controller.Key) (reconcile
 }
 
 // remaining returns the reservations that are not known to be obsolete.
-func (r *releaser) remaining(ctx context.Context, claim *resourcev1.ResourceClaim) ([]resourcev1.ResourceClaimConsumerReference, error) {
-	kept := make([]resourcev1.ResourceClaimConsumerReference, 0, len(claim.Status.ReservedFor))
-	for _, consumer := range claim.Status.ReservedFor {
-		if consumer.APIGroup == "" && consumer.Resource == "pods" {
-			needed, err := r.needed(ctx, claim.Namespace, consumer)
+func (r *releaser) remaining(ctx context.Context, claim *resourcev1.ResourceClaim) ([]consumer, error) {
+	kept := make([]consumer, 0, len(claim.Status.ReservedFor))
+	for _, by := range claim.Status.ReservedFor {
+		if by.APIGroup == "" && by.Resource == "pods" {
+			needed, err := r.needed(ctx, claim.Namespace, by)
 			if err != nil {
 				return nil, err
 			}
@@ -101,32 +104,32 @@ func (r *releaser) remaining(ctx context.Context, claim *resourcev1.ResourceClai
 				continue
 			}
 		}
-		kept = append(kept, consumer)
+		kept = append(kept, by)
 	}
 	return kept, nil
 }
 
 // needed reports whether a reservation is of a pod that exists and may run. A pod that the cache lacks, or
 // knows only a predecessor of, may be newer than the cache.
-func (r *releaser) needed(ctx context.Context, namespace string, consumer resourcev1.ResourceClaimConsumerReference) (bool, error) {
-	if _, gone := r.gone.Get(consumer.UID); gone {
+func (r *releaser) needed(ctx context.Context, namespace string, by consumer) (bool, error) {
+	if _, gone := r.gone.Get(by.UID); gone {
 		return false, nil
 	}
-	if pod, found := r.pods.Indexer().GetByKey(informer.KeyOf(namespace, consumer.Name)); found && pod.UID == consumer.UID {
+	if pod, found := r.pods.Indexer().GetByKey(informer.KeyOf(namespace, by.Name)); found && pod.UID == by.UID {
 		return !neverRuns(pod), nil
 	}
-	pod, err := r.client.Get(ctx, namespace, consumer.Name, metav1.GetOptions{})
+	pod, err := r.client.Get(ctx, namespace, by.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading pod %s/%s, which has reserved a claim: %w", namespace, consumer.Name, err)
+		return false, fmt.Errorf("reading pod %s/%s, which has reserved a claim: %w", namespace, by.Name, err)
 	}
-	return pod.UID == consumer.UID, nil
+	return pod.UID == by.UID, nil
 }
 
 // release writes the reservations that remain, and ends the allocation with them if free is set.
-func (r *releaser) release(ctx context.Context, claim *resourcev1.ResourceClaim, remaining []resourcev1.ResourceClaimConsumerReference, free bool) error {
+func (r *releaser) release(ctx context.Context, claim *resourcev1.ResourceClaim, remaining []consumer, free bool) error {
 	next := claim.DeepCopy()
 	next.Status.ReservedFor = remaining
 	if free {

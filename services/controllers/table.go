@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/daemonset"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
+	"github.com/garboard/garboard/services/controllers/internal/devicetainteviction"
 	"github.com/garboard/garboard/services/controllers/internal/disruption"
 	"github.com/garboard/garboard/services/controllers/internal/endpoints"
 	"github.com/garboard/garboard/services/controllers/internal/endpointslice"
@@ -32,6 +33,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podcertificaterequestcleaner"
 	"github.com/garboard/garboard/services/controllers/internal/podgc"
 	"github.com/garboard/garboard/services/controllers/internal/replicaset"
+	"github.com/garboard/garboard/services/controllers/internal/resourceclaim"
 	"github.com/garboard/garboard/services/controllers/internal/resourcequota"
 	"github.com/garboard/garboard/services/controllers/internal/rootca"
 	"github.com/garboard/garboard/services/controllers/internal/serviceaccount"
@@ -41,6 +43,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/statefulset"
 	"github.com/garboard/garboard/services/controllers/internal/storageprotection"
 	"github.com/garboard/garboard/services/controllers/internal/storageversionmigrator"
+	"github.com/garboard/garboard/services/controllers/internal/tainteviction"
 	"github.com/garboard/garboard/services/controllers/internal/tokencleaner"
 	"github.com/garboard/garboard/services/controllers/internal/ttl"
 	"github.com/garboard/garboard/services/controllers/internal/ttlafterfinished"
@@ -83,6 +86,9 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"serviceaccount-controller", declared(serviceaccount.New)},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return checked(rootca.New(d, s.cfg.RootCA)) }},
 		{"node-lifecycle-controller", func() (runner, error) { return checked(nodelifecycle.New(d, s.cfg.NodeGrace), nil) }},
+		{"taint-eviction-controller", declared(tainteviction.New)},
+		{"device-taint-eviction-controller", declared(devicetainteviction.New)},
+		{"resourceclaim-controller", declared(resourceclaim.New)},
 		{"resourcequota-controller", func() (runner, error) { return checked(resourcequota.New(d, source), nil) }},
 		{"disruption-controller", declared(disruption.New)},
 		{"clusterrole-aggregation-controller", declared(clusterroleaggregation.New)},

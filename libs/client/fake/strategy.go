@@ -78,9 +78,10 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 		meta := copyOf(current)
 		reflect.ValueOf(next).Elem().Set(reflect.ValueOf(meta).Elem())
 		copyField(next, status, "Status")
-		if _, ok := next.(*appsv1.Deployment); ok {
-			// The Deployment controller writes the revision annotation with the status, which
-			// Kubernetes' strategy allows.
+		switch next.(type) {
+		case *appsv1.Deployment, *corev1.PersistentVolumeClaim:
+			// The Deployment controller writes the revision annotation with the status, and the one that
+			// expands volumes that of the resizer. Kubernetes' strategies allow it.
 			next.SetAnnotations(status.GetAnnotations())
 		}
 		return nil

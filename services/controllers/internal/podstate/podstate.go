@@ -22,6 +22,23 @@ func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
+// Stopped reports whether a pod has ended, or is being deleted and no container of it runs (Kubernetes,
+// pkg/volume/util.IsPodTerminated).
+func Stopped(pod *corev1.Pod) bool {
+	return Ended(pod) || pod.DeletionTimestamp != nil && !running(pod.Status.InitContainerStatuses) &&
+		!running(pod.Status.ContainerStatuses) && !running(pod.Status.EphemeralContainerStatuses)
+}
+
+// running reports whether a container neither waits nor has ended.
+func running(statuses []corev1.ContainerStatus) bool {
+	for i := range statuses {
+		if statuses[i].State.Terminated == nil && statuses[i].State.Waiting == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Ready reports whether a pod's Ready condition is true.
 func Ready(pod *corev1.Pod) bool {
 	condition := Condition(pod, corev1.PodReady)

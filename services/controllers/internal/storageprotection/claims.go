@@ -57,10 +57,10 @@ func (r *claims) podChanged(q controller.Queue, old, now *corev1.Pod) {
 }
 
 // use is what of a pod's state matters to its claims.
-type use struct{ placed, ended, shutDown bool }
+type use struct{ placed, stopped, shutDown bool }
 
 func uses(pod *corev1.Pod) use {
-	return use{pod.Spec.NodeName != "", podstate.Ended(pod), shutDown(pod)}
+	return use{pod.Spec.NodeName != "", podstate.Stopped(pod), shutDown(pod)}
 }
 
 // shutDown reports whether the node is done with a pod, or the pod was deleted by force.
@@ -79,7 +79,7 @@ func (r *claims) reconcile(ctx context.Context, key controller.Key) (reconcile.R
 	}
 	if c.DeletionTimestamp == nil && c.Status.Phase == corev1.ClaimBound {
 		referenced := slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-			return !podstate.Ended(pod) && (podclaims.Names(pod, c) || podclaims.Owns(pod, c))
+			return !podstate.Stopped(pod) && (podclaims.Names(pod, c) || podclaims.Owns(pod, c))
 		})
 		if err := r.setUnused(ctx, c, !referenced); err != nil {
 			return reconcile.Result{}, err

@@ -190,11 +190,22 @@ func TestUnused(t *testing.T) {
 		says("a pod without a node", used)
 		controltest.SetStatus(p, "default", "p", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
 		says("a pod that has ended", free)
+		leaving := aPod("leaving", "c", "n")
+		leaving.Finalizers = []string{"example.com/stay"}
+		leaving.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		p.Load(leaving)
+		says("another pod", used)
+		remove[*corev1.Pod](p, "default", "leaving")
+		says("a pod that is deleted and runs", used)
+		controltest.SetStatus(p, "default", "leaving", func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		})
+		says("a pod that is deleted, and of which nothing runs", free)
 		if got := controltest.Get[claim](p, "default", "pending").Status.Conditions; len(got) > 0 {
 			t.Errorf("a claim that is not bound has the conditions %+v", got)
 		}
-		if got := len(p.Writes()); got != 4 { // The test's own status is one.
-			t.Errorf("%d writes, want 4", got)
+		if got := len(p.Writes()); got != 8 { // The test's own are three.
+			t.Errorf("%d writes, want 8", got)
 		}
 	})
 }

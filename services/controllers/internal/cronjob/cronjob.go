@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
@@ -35,11 +37,17 @@ type reconciler struct {
 	cronJobs *controller.Objects[*batchv1.CronJob]
 	jobs     *controller.Owned[*batchv1.Job, *batchv1.CronJob]
 	events   *events.Recorder
+	// skew is how late Jobs are created, under Kubernetes' name.
+	skew prometheus.Histogram
 }
 
 // New declares the CronJob controller.
 func New(d controller.Deps) *controller.Spec {
 	r := &reconciler{cronJobs: controller.For[*batchv1.CronJob](d), events: d.Events(name)}
+	r.skew = metric.Register(d.Registerer, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "cronjob_controller_job_creation_skew_duration_seconds", Help: "Time from when a Job was scheduled until it was created.",
+		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+	}))
 	r.cronJobs.Changed = r.changed
 	r.cronJobs.Delay = func(old, now *batchv1.CronJob) time.Duration {
 		// A new schedule must not run at once for a time that passed before there was one.
@@ -217,6 +225,7 @@ func (p *pass) create(ctx context.Context, at time.Time) (*batchv1.Job, error) {
 	switch {
 	case err == nil:
 		p.tell("SuccessfulCreate", "Created job %v", job.Name)
+		p.skew.Observe(job.CreationTimestamp.Sub(at).Seconds())
 		return job, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, err

@@ -6,6 +6,7 @@ package endpointslicemirroring
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -35,13 +36,14 @@ type reconciler struct {
 	services  informer.SharedInformer[*corev1.Service]
 	slices    *serviceendpoints.Slices[*corev1.Endpoints]
 	events    *events.Recorder
+	metrics   *metrics
 }
 
 // New declares the EndpointSliceMirroring controller.
 func New(d controller.Deps) *controller.Spec {
 	r := &reconciler{
 		endpoints: controller.For[*corev1.Endpoints](d), services: informer.For[*corev1.Service](d.Informers),
-		events: d.Events("endpoint-slice-mirroring-controller"),
+		events: d.Events("endpoint-slice-mirroring-controller"), metrics: newMetrics(d.Registerer),
 	}
 	r.endpoints.Changed = func(old, now *corev1.Endpoints) bool { return mirrored(old) || mirrored(now) }
 	r.slices = serviceendpoints.SlicesOf(d, manager, r.endpoints)
@@ -72,6 +74,7 @@ func mirrored(e *corev1.Endpoints) bool {
 }
 
 func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
+	defer r.metrics.since(time.Now())
 	existing, err := r.slices.Of(key)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -80,6 +83,7 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 	e, found := r.endpoints.Get(key)
 	svc, hasService := r.services.Indexer().GetByKey(key.String())
 	if !found || !mirrored(e) || !hasService || len(svc.Spec.Selector) > 0 {
+		r.metrics.forget(key.String())
 		return reconcile.Result{}, r.slices.Delete(ctx, existing, what)
 	}
 	wanted, invalid, skipped := mirror(e)
@@ -96,6 +100,7 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 	if e.DeletionTimestamp != nil {
 		plan.Create = nil
 	}
+	r.metrics.planned(key.String(), wanted, existing, plan, skipped)
 	if err := r.slices.Write(ctx, plan, what); err != nil {
 		return reconcile.Result{}, fmt.Errorf("mirroring Endpoints %s: %w", key, err)
 	}

@@ -35,7 +35,7 @@ func (r *reconciler) sweep(ctx context.Context) error {
 		pods := r.pods.Indexer().List()
 		unscheduled := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil && pod.Spec.NodeName == "" }
 		all := func(*corev1.Pod) bool { return true }
-		err := errors.Join(r.end(ctx, pods, unscheduled, nil), r.end(ctx, surplus(pods, r.threshold), all, nil))
+		err := errors.Join(r.end(ctx, pods, "unscheduled", unscheduled, nil), r.end(ctx, surplus(pods, r.threshold), "terminated", all, nil))
 		if err != nil && ctx.Err() == nil {
 			r.logger.Warn("collecting pods", "err", err)
 		}
@@ -72,8 +72,8 @@ func evicted(pod *corev1.Pod) bool {
 }
 
 // end deletes those of the pods that pass a filter, and marks them as failed before, with a condition
-// unless that is nil.
-func (r *reconciler) end(ctx context.Context, pods []*corev1.Pod, filter func(*corev1.Pod) bool, condition *corev1.PodCondition) error {
+// unless that is nil. The reason is for the metrics.
+func (r *reconciler) end(ctx context.Context, pods []*corev1.Pod, reason string, filter func(*corev1.Pod) bool, condition *corev1.PodCondition) error {
 	faults := make([]error, len(pods))
 	places := make(chan struct{}, atOnce)
 	var calls sync.WaitGroup
@@ -84,7 +84,9 @@ func (r *reconciler) end(ctx context.Context, pods []*corev1.Pod, filter func(*c
 		places <- struct{}{}
 		calls.Go(func() {
 			defer func() { <-places }()
+			r.deletions.WithLabelValues(pod.Namespace, reason).Inc()
 			if err := r.endOne(ctx, pod, condition); err != nil && !apierrors.IsNotFound(err) {
+				r.faults.WithLabelValues(pod.Namespace, reason).Inc()
 				faults[i] = fmt.Errorf("ending pod %s/%s: %w", pod.Namespace, pod.Name, err)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
@@ -38,6 +40,9 @@ type reconciler struct {
 	podClient client.Resource[*corev1.Pod]
 	threshold int
 	logger    *slog.Logger
+	// deletions and faults count the pods that were to be deleted, and those that could not be, under
+	// Kubernetes' names.
+	deletions, faults *prometheus.CounterVec
 
 	mu   sync.Mutex
 	gone map[string]time.Time // by node: since when it is known to be gone
@@ -51,6 +56,11 @@ func declare(d controller.Deps, threshold int) *controller.Spec {
 		nodes: controller.For[*corev1.Node](d), pods: informer.For[*corev1.Pod](d.Informers),
 		podClient: client.Of[*corev1.Pod](d.Client), threshold: threshold, logger: d.Logger,
 	}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return metric.Register(d.Registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"namespace", "reason"}))
+	}
+	r.deletions = counter("pod_gc_collector_force_delete_pods_total", "Pods that were deleted because no node will end them, or too many have ended.")
+	r.faults = counter("pod_gc_collector_force_delete_pod_errors_total", "Pods that were to be deleted for the same reasons, and could not be.")
 	r.nodes.Changed = func(old, now *corev1.Node) bool { return outOfService(now) && !outOfService(old) }
 	return &controller.Spec{
 		Name: "pod-garbage-collector-controller", Queue: "orphaned_pods_nodes", Resource: "nodes",
@@ -90,7 +100,7 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 		return reconcile.Result{}, nil
 	}
 	if found {
-		return reconcile.Result{}, r.end(ctx, pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }, nil)
+		return reconcile.Result{}, r.end(ctx, pods, "out-of-service", func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }, nil)
 	}
 	now := time.Now()
 	if left := r.goneSince(key.Name, now).Add(quarantine).Sub(now); left > 0 {
@@ -105,7 +115,7 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 		return reconcile.Result{}, fmt.Errorf("reading node %s: %w", key, err)
 	}
 	r.logger.Info("deleting the pods of a node that is gone", "node", key.Name, "pods", len(pods))
-	return reconcile.Result{}, r.end(ctx, pods, func(*corev1.Pod) bool { return true }, &corev1.PodCondition{
+	return reconcile.Result{}, r.end(ctx, pods, "orphaned", func(*corev1.Pod) bool { return true }, &corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
 		Reason: "DeletionByPodGC", Message: "PodGC: node no longer exists",
 	})

@@ -10,6 +10,7 @@ import (
 func controllerFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	daemon.Group(set, "Controllers", func(set *pflag.FlagSet) { selectionFlags(set, cfg) })
 	daemon.Group(set, "Pod ranges of nodes", func(set *pflag.FlagSet) { nodeIPAMFlags(set, cfg) })
+	daemon.Group(set, "Volumes", func(set *pflag.FlagSet) { volumeFlags(set, cfg) })
 	daemon.Group(set, "Certificate signing", func(set *pflag.FlagSet) { signingFlags(set, cfg) })
 	daemon.Group(set, "Service account tokens in Secrets", func(set *pflag.FlagSet) { tokenFlags(set, cfg) })
 }
@@ -23,6 +24,13 @@ func signingFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 func tokenFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	set.StringVar(&cfg.TokenKeyFile, "service-account-private-key-file", "", "PEM file of the private key, RSA or ECDSA, that signs service account tokens in Secrets, such as the apiservers' sa.key; when empty, such Secrets stay without a token")
 	set.DurationVar(&cfg.UnusedTokenPeriod, "legacy-service-account-token-clean-up-period", controllers.DefaultUnusedTokenPeriod, "time without use after which an automatically created service account token is refused, and after another such time deleted")
+}
+
+func volumeFlags(set *pflag.FlagSet, cfg *controllers.Config) {
+	o := &cfg.AttachDetach
+	set.DurationVar(&o.SyncPeriod, "attach-detach-reconcile-sync-period", controllers.DefaultAttachSyncPeriod, "how often attached volumes are compared with their VolumeAttachments; at least one second")
+	set.BoolVar(&o.DisableSync, "disable-attach-detach-reconcile-sync", false, "do not compare attached volumes with their VolumeAttachments")
+	set.BoolVar(&o.DisableForceDetach, "disable-force-detach-on-timeout", false, "never detach a volume from a node that is not ready and has not unmounted it within six minutes; the taint node.kubernetes.io/out-of-service still does")
 }
 
 func selectionFlags(set *pflag.FlagSet, cfg *controllers.Config) {

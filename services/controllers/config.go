@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/service"
+	"github.com/garboard/garboard/services/controllers/internal/attachdetach"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/legacytokencleaner"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
@@ -24,6 +25,10 @@ const DefaultSigningDuration = csrsigner.DefaultDuration
 
 // DefaultUnusedTokenPeriod is the period when Config sets none.
 const DefaultUnusedTokenPeriod = legacytokencleaner.DefaultPeriod
+
+// DefaultAttachSyncPeriod is how often attached volumes are compared with their VolumeAttachments when Config
+// does not say.
+const DefaultAttachSyncPeriod = attachdetach.DefaultSyncPeriod
 
 // DefaultLeaseName is Kubernetes' own, so that a kube-controller-manager on the same cluster and this
 // service never both act.
@@ -58,6 +63,8 @@ type Config struct {
 	NodeGrace time.Duration
 	// NodeIPAM says which ranges of pods nodes get; none when unset.
 	NodeIPAM nodeipam.Options
+	// AttachDetach says how volumes are attached to nodes; its SyncPeriod is a minute when 0.
+	AttachDetach attachdetach.Options
 	// Election sets how fast another replica takes over from one that is gone. Unset fields take
 	// Kubernetes' defaults.
 	Election election.Timing
@@ -77,6 +84,7 @@ func (c *Config) complete() error {
 	if c.UnusedTokenPeriod == 0 {
 		c.UnusedTokenPeriod = legacytokencleaner.DefaultPeriod
 	}
+	c.AttachDetach.SyncPeriod = cmp.Or(c.AttachDetach.SyncPeriod, attachdetach.DefaultSyncPeriod)
 	if c.SigningDuration == 0 {
 		c.SigningDuration = DefaultSigningDuration
 	}
@@ -101,7 +109,7 @@ func (c *Config) complete() error {
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))
 	}
-	faults = append(faults, c.NodeIPAM.Check())
+	faults = append(faults, c.NodeIPAM.Check(), c.AttachDetach.Check())
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
 	}

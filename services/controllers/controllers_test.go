@@ -53,6 +53,7 @@ func TestConfig(t *testing.T) {
 		"--cluster-signing-duration is 1m0s": func(c *Config) { c.SigningDuration = time.Minute },
 		"--legacy-service-account-token-clean-up-period is -1h0m0s": func(c *Config) { c.UnusedTokenPeriod = -time.Hour },
 		"configuring the": func(c *Config) { c.Service.API = nil; c.Service.Bus = bus.Config{} },
+		"--attach-detach-reconcile-sync-period is 1ms": func(c *Config) { c.AttachDetach.SyncPeriod = time.Millisecond },
 	} {
 		cfg := config()
 		spoil(&cfg)

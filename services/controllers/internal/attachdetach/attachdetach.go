@@ -2,6 +2,7 @@ package attachdetach
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -42,6 +43,14 @@ type Options struct {
 	// DisableForceDetach means that a volume is never detached from a node that does not unmount it, unless
 	// the node has the taint out-of-service (--disable-force-detach-on-timeout).
 	DisableForceDetach bool
+}
+
+// Check returns an error if an option is invalid.
+func (o Options) Check() error {
+	if o.SyncPeriod < time.Second {
+		return fmt.Errorf("--attach-detach-reconcile-sync-period is %v, must be at least one second", o.SyncPeriod)
+	}
+	return nil
 }
 
 type (
@@ -118,7 +127,7 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 
 // sync asks, once in a period, for a comparison of what counts as attached with the VolumeAttachments.
 func (r *reconciler) sync(ctx context.Context) error {
-	if r.options.DisableSync || r.options.SyncPeriod < time.Second {
+	if r.options.DisableSync {
 		<-ctx.Done()
 		return nil
 	}

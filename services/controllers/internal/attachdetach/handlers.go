@@ -42,13 +42,14 @@ func (r *reconciler) nodeChanged(q controller.Queue, old, now *corev1.Node) {
 	}
 	r.mu.Lock()
 	n := r.state.node(node.Name)
+	before := n.inUse
 	n.inUse = map[corev1.UniqueVolumeName]bool{}
 	for _, name := range node.Status.VolumesInUse {
 		if _, _, ours := split(name); ours { // Others are mounted without being attached here.
 			n.inUse[name] = true
 		}
 	}
-	on := slices.Collect(maps.Keys(n.on))
+	on, unlike := slices.Collect(maps.Keys(n.on)), !maps.Equal(before, n.inUse)
 	if now == nil {
 		r.state.tidy(node.Name)
 	}
@@ -57,8 +58,7 @@ func (r *reconciler) nodeChanged(q controller.Queue, old, now *corev1.Node) {
 		q.AddKey(nodeKey(node.Name))
 		r.addPodsOf(q, node.Name)
 	}
-	if old == nil || now == nil || ready(old) != ready(now) || outOfService(old) != outOfService(now) ||
-		!slices.Equal(old.Status.VolumesInUse, now.Status.VolumesInUse) {
+	if old == nil || now == nil || ready(old) != ready(now) || outOfService(old) != outOfService(now) || unlike {
 		for _, name := range on {
 			q.AddKey(volumeKey(name))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/controllers/internal/attachdetach"
 	"github.com/garboard/garboard/services/controllers/internal/bootstrapsigner"
 	"github.com/garboard/garboard/services/controllers/internal/clusterroleaggregation"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
@@ -48,6 +49,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/ttl"
 	"github.com/garboard/garboard/services/controllers/internal/ttlafterfinished"
 	"github.com/garboard/garboard/services/controllers/internal/validatingpolicystatus"
+	"github.com/garboard/garboard/services/controllers/internal/volumeexpand"
 )
 
 // runner is one of the controllers. Run may be called once per term of leadership.
@@ -98,6 +100,8 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"certificatesigningrequest-cleaner-controller", declared(csrcleaner.New)},
 		{"service-cidr-controller", declared(servicecidrs.New)},
 		{"persistentvolume-binder-controller", declared(persistentvolumebinder.New)},
+		{"persistentvolume-attach-detach-controller", func() (runner, error) { return checked(attachdetach.New(d, s.cfg.AttachDetach), nil) }},
+		{"persistentvolume-expander-controller", declared(volumeexpand.New)},
 		{"persistentvolumeclaim-protection-controller", declared(storageprotection.NewClaims)},
 		{"persistentvolume-protection-controller", declared(storageprotection.NewVolumes)},
 		{"volumeattributesclass-protection-controller", declared(storageprotection.NewClasses)},

@@ -38,13 +38,13 @@ func (r *reconciler) tell(pods []*corev1.Pod, eventType, reason, text string) {
 // attach asks for a volume on a node whose pods need it.
 func (r *reconciler) attach(ctx context.Context, v *volume, node string, next *soonest) {
 	w := v.wanted[node]
-	if v.busy(node, w.source.exclusive()) {
+	if v.busy(node, w.source.exclusive()) || w.source.exclusive() && v.leaves(node) {
 		return
 	}
 	a := v.nodes[node]
 	if a != nil && a.state == attached {
 		r.mu.Lock()
-		a.unneeded, a.source = time.Time{}, w.source
+		a.unneeded, a.leaving, a.source = time.Time{}, false, w.source
 		r.state.reportOn(v, a)
 		r.mu.Unlock()
 		return
@@ -67,7 +67,7 @@ func (r *reconciler) attach(ctx context.Context, v *volume, node string, next *s
 			return
 		}
 	}
-	a.source, a.unneeded = w.source, time.Time{}
+	a.source, a.unneeded, a.leaving = w.source, time.Time{}, false
 	a.operation.begin(attaching, w.podList())
 	if va == nil {
 		if err := r.create(ctx, a); err != nil && !apierrors.IsAlreadyExists(err) {

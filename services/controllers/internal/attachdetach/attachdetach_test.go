@@ -17,6 +17,12 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
+// settle lets everything happen that happens at once.
+func settle() {
+	time.Sleep(300 * time.Millisecond)
+	synctest.Wait()
+}
+
 // TestAttachAndDetach follows a volume to a node and back, each step with its writes.
 func TestAttachAndDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -241,6 +247,22 @@ func TestExclusive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMovesQuietly checks that no Event complains of a volume that is on its way.
+func TestMovesQuietly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plane(t, Options{}, aNode("a"), aNode("b"), aVolume("c"), aClaim("c"), aPod("p", "a", "c"))
+		answer(p, "a", isAttached)
+		setNode(p, "a", using("another"))
+		setNode(p, "a", using())
+		controltest.SetStatus(p, "default", "p", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+		p.Load(aPod("q", "b", "c"))
+		expect(t, p, "moved", driver+" b")
+		if got := told(p, failed); len(got) != 0 {
+			t.Errorf("the Events are %q", got)
+		}
+	})
 }
 
 // TestShared checks that a volume for several nodes is attached to each.

@@ -18,7 +18,7 @@ func (r *reconciler) detach(ctx context.Context, v *volume, a *attachment, next 
 		return
 	}
 	if wait := a.operation.wait(detaching); wait > 0 {
-		if r.get(a) == nil {
+		if a.operation.deleted && r.get(a) == nil {
 			r.hasDetached(v, a)
 			return
 		}
@@ -27,12 +27,14 @@ func (r *reconciler) detach(ctx context.Context, v *volume, a *attachment, next 
 	}
 	forced, mayGo := r.unmounted(v, a, next)
 	if !mayGo {
+		a.leaving = false
 		return
 	}
 	r.mu.Lock()
 	written := r.state.unreport(v, a)
 	r.mu.Unlock()
-	if !written {
+	a.leaving = !written
+	if a.leaving {
 		return // The key of the node asks for this one again.
 	}
 	a.operation.begin(detaching, nil)
@@ -52,6 +54,7 @@ func (r *reconciler) detach(ctx context.Context, v *volume, a *attachment, next 
 	case err != nil:
 		r.detachFailed(v, a, fmt.Sprintf("%s: detacher.Detach failed to delete VolumeAttachment [%s]: %v", plugin, a.id, err))
 	default:
+		a.operation.deleted = true
 		r.progress(v, a, next)
 	}
 	if wait := a.operation.wait(detaching); !a.operation.running && wait > 0 {

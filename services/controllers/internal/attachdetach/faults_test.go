@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,9 +80,10 @@ func TestAttachTimesOut(t *testing.T) {
 func TestAttachOfWhatGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.New(t)
-		refuse := true
+		var refuse atomic.Bool
+		refuse.Store(true)
 		p.Fail(func(call client.Call) error {
-			if refuse && call.Verb == "create" && call.Kind.Resource == "volumeattachments" {
+			if refuse.Load() && call.Verb == "create" && call.Kind.Resource == "volumeattachments" {
 				return errors.New("no room")
 			}
 			return nil
@@ -91,7 +93,7 @@ func TestAttachOfWhatGoesAway(t *testing.T) {
 		if got, want := told(p, failed), []string{`p: AttachVolume.Attach failed for volume "v-c" : kubernetes.io/csi: attacher.Attach failed: no room`}; !slices.Equal(got, want) {
 			t.Errorf("the Events are %q, want %q", got, want)
 		}
-		refuse = false
+		refuse.Store(false)
 		time.Sleep(time.Second)
 		expect(t, p, "written", driver+" a")
 		controltest.Change(p, "", attachmentName(driver, "h-c", "a"), func(a *storagev1.VolumeAttachment) { a.Finalizers = []string{"example.com/attacher"} })

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	csitranslation "k8s.io/csi-translation-lib"
-	"k8s.io/klog/v2"
 )
 
 const (
@@ -40,7 +40,7 @@ func ofVolume(v pv) *source {
 	if !translator.IsPVMigratable(v) {
 		return nil
 	}
-	translated, err := translator.TranslateInTreePVToCSI(klog.Logger{}, v)
+	translated, err := translator.TranslateInTreePVToCSI(logr.Logger{}, v)
 	if err != nil {
 		return nil // Nothing can be attached for it. The node's Events say why the pod waits.
 	}
@@ -54,7 +54,7 @@ func ofInline(volume *corev1.Volume, namespace string) *source {
 	if !translator.IsInlineMigratable(volume) {
 		return nil
 	}
-	translated, err := translator.TranslateInTreeInlineVolumeToCSI(klog.Logger{}, volume, namespace)
+	translated, err := translator.TranslateInTreeInlineVolumeToCSI(logr.Logger{}, volume, namespace)
 	if err != nil {
 		return nil
 	}
@@ -75,9 +75,11 @@ func newSource(v pv, inline, migrated bool) *source {
 // exclusive reports whether a volume may be attached to one node only. A volume that does not say so may
 // be attached to several.
 func (s *source) exclusive() bool {
-	return s != nil && len(s.volume.Spec.AccessModes) > 0 && !slices.ContainsFunc(s.volume.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return m == corev1.ReadWriteMany || m == corev1.ReadOnlyMany
-	})
+	if s == nil {
+		return false
+	}
+	modes := s.volume.Spec.AccessModes
+	return len(modes) > 0 && !slices.Contains(modes, corev1.ReadWriteMany) && !slices.Contains(modes, corev1.ReadOnlyMany)
 }
 
 // title is how Events and logs call the volume.

@@ -65,6 +65,8 @@ type attachment struct {
 	state int
 	// verify asks for a comparison with the VolumeAttachment.
 	verify bool
+	// leaving means that it is detached as soon as its node's status lacks it.
+	leaving bool
 	// unneeded is since when no pod needs it; zero if one does.
 	unneeded time.Time
 	// source is nil if the volume is known by its name only.
@@ -76,6 +78,8 @@ type attachment struct {
 type operation struct {
 	kind    string
 	running bool
+	// deleted means that the VolumeAttachment was deleted.
+	deleted bool
 	began   time.Time
 	// pods are those whose Events tell of an attach.
 	pods []*corev1.Pod
@@ -118,6 +122,16 @@ func (o *operation) fail() {
 func (v *volume) busy(node string, exclusive bool) bool {
 	for _, a := range v.nodes {
 		if a.operation.running && (exclusive || a.node == node) {
+			return true
+		}
+	}
+	return false
+}
+
+// leaves reports whether another node is about to be left.
+func (v *volume) leaves(but string) bool {
+	for _, a := range v.nodes {
+		if a.leaving && a.node != but {
 			return true
 		}
 	}

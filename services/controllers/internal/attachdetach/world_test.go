@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -26,12 +24,6 @@ const (
 	// volumeName is that of the volume of the claim c.
 	volumeName = "kubernetes.io/csi/csi.example.com^h-c"
 )
-
-// settle lets everything happen that happens at once.
-func settle() {
-	time.Sleep(300 * time.Millisecond)
-	synctest.Wait()
-}
 
 // plane runs the controller, inside a bubble.
 func plane(t *testing.T, options Options, objs ...scheme.Object) *controltest.Plane {

@@ -53,7 +53,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 func (m *metrics) since(began time.Time) { m.durations.Observe(time.Since(began).Seconds()) }
 
 // planned notes what a reconcile is about to do for Endpoints that had some slices.
-func (m *metrics) planned(key string, wanted map[groupKey]*group, existing []*discoveryv1.EndpointSlice, p serviceendpoints.Plan, skipped int) {
+func (m *metrics) planned(
+	key string, wanted map[groupKey]*group, existing []*discoveryv1.EndpointSlice, p serviceendpoints.Plan, skipped int,
+) {
 	added, updated, removed := differences(wanted, existing)
 	m.added.Observe(float64(added))
 	m.updated.Observe(float64(updated))

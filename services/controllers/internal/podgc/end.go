@@ -73,7 +73,9 @@ func evicted(pod *corev1.Pod) bool {
 
 // end deletes those of the pods that pass a filter, and marks them as failed before, with a condition
 // unless that is nil. The reason is for the metrics.
-func (r *reconciler) end(ctx context.Context, pods []*corev1.Pod, reason string, filter func(*corev1.Pod) bool, condition *corev1.PodCondition) error {
+func (r *reconciler) end(
+	ctx context.Context, pods []*corev1.Pod, reason string, filter func(*corev1.Pod) bool, condition *corev1.PodCondition,
+) error {
 	faults := make([]error, len(pods))
 	places := make(chan struct{}, atOnce)
 	var calls sync.WaitGroup

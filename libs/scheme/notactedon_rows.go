@@ -12,7 +12,6 @@ import (
 func notActedOn() map[string][]NotActedOn {
 	const (
 		noPods    = "no pods are made for it; a Deployment runs pods"
-		noVolumes = "no volume is attached, and no driver is called"
 		noDevices = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
 		noFlows   = "requests are not classified by it; each client has an even share"
 		noScaling = "nothing is scaled; use kubectl scale"
@@ -31,6 +30,10 @@ func notActedOn() map[string][]NotActedOn {
 		"CSINode.storage.k8s.io":                                  whole("persistentvolume-attach-detach-controller", noVolumes),
 		"ResourceClaim.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"ResourceClaimTemplate.resource.k8s.io":                   whole("DynamicResources", noDevices),
+		"CSIDriver.storage.k8s.io":                                whole("kubelet", "its volumes are attached to nodes, but no node mounts them"),
+		"CSINode.storage.k8s.io":                                  whole("kubelet", "no driver registers with a node, and pods are placed without regard to its limits"),
+		"ResourceClaim.resource.k8s.io":                           whole("resourceclaim-controller", noDevices),
+		"ResourceClaimTemplate.resource.k8s.io":                   whole("resourceclaim-controller", noDevices),
 		"DeviceClass.resource.k8s.io":                             whole("DynamicResources", noDevices),
 		"ResourceSlice.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"DeviceTaintRule.resource.k8s.io":                         whole("DynamicResources", noDevices),

@@ -14,26 +14,19 @@ func notActedOn() map[string][]NotActedOn {
 		noPods    = "no pods are made for it; a Deployment runs pods"
 		noDevices = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
 		noFlows   = "requests are not classified by it; each client has an even share"
-		noScaling = "nothing is scaled; use kubectl scale"
 		noTraffic = "no traffic is routed by it"
 	)
 	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
 	rows := map[string][]NotActedOn{
-		"HorizontalPodAutoscaler.autoscaling":                     whole("horizontal-pod-autoscaler-controller", noScaling),
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),
 		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
 		"PersistentVolumeClaim.":                                  whole("kubelet", "a claim is bound, but no node mounts its volume"),
 		"CSIStorageCapacity.storage.k8s.io":                       whole("VolumeBinding", "the scheduler does not look at capacities"),
-		"VolumeAttachment.storage.k8s.io":                         whole("persistentvolume-attach-detach-controller", noVolumes),
-		"CSIDriver.storage.k8s.io":                                whole("persistentvolume-attach-detach-controller", noVolumes),
-		"CSINode.storage.k8s.io":                                  whole("persistentvolume-attach-detach-controller", noVolumes),
 		"ResourceClaim.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"ResourceClaimTemplate.resource.k8s.io":                   whole("DynamicResources", noDevices),
 		"CSIDriver.storage.k8s.io":                                whole("kubelet", "its volumes are attached to nodes, but no node mounts them"),
 		"CSINode.storage.k8s.io":                                  whole("kubelet", "no driver registers with a node, and pods are placed without regard to its limits"),
-		"ResourceClaim.resource.k8s.io":                           whole("resourceclaim-controller", noDevices),
-		"ResourceClaimTemplate.resource.k8s.io":                   whole("resourceclaim-controller", noDevices),
 		"DeviceClass.resource.k8s.io":                             whole("DynamicResources", noDevices),
 		"ResourceSlice.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"DeviceTaintRule.resource.k8s.io":                         whole("DynamicResources", noDevices),

@@ -65,6 +65,11 @@ type Config struct {
 	NodeIPAM nodeipam.Options
 	// AttachDetach says how volumes are attached to nodes; its SyncPeriod is a minute when 0.
 	AttachDetach attachdetach.Options
+	// Autoscaling are the settings of the controller of HorizontalPodAutoscalers; DefaultAutoscaling when
+	// unset.
+	Autoscaling Autoscaling
+	// MetricsServer is where that controller asks for metrics; the plane's API when unset.
+	MetricsServer MetricsServer
 	// Election sets how fast another replica takes over from one that is gone. Unset fields take
 	// Kubernetes' defaults.
 	Election election.Timing
@@ -109,7 +114,7 @@ func (c *Config) complete() error {
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))
 	}
-	faults = append(faults, c.NodeIPAM.Check(), c.AttachDetach.Check())
+	faults = append(faults, c.NodeIPAM.Check(), c.AttachDetach.Check(), c.Autoscaling.Check(), c.MetricsServer.Check())
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
 	}

@@ -27,7 +27,9 @@ var clientGoRooms = map[string][]string{
 	"services/apiserver":                 {"rest"},
 	"libs/service":                       {"rest"},
 	"services/nodeagent":                 {"rest"},
-	"services/nodeagent/internal/join":   {"rest"},
+	// The APIs of metrics have no kinds of the plane's own, and may be served elsewhere.
+	"services/controllers/internal/metricsapi": {"rest"},
+	"services/nodeagent/internal/join":         {"rest"},
 	// Webhooks are called by the client that Kubernetes calls them with, whose errors users see.
 	"services/apiserver/internal/http/webhook": {"rest", "tools/clientcmd", "tools/clientcmd/api"},
 	// Policies name their fields by JSON paths in the form of this package.

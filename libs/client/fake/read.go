@@ -27,7 +27,11 @@ func (c *Client) get(call client.Call) (runtime.Object, error) {
 	case "", "status":
 		return obj, nil
 	case "scale":
-		return scaleOf(obj)
+		scale, err := scaleOf(obj)
+		if err != nil {
+			return nil, err
+		}
+		return asAnswered(call.Kind, scale)
 	default:
 		return nil, apierrors.NewMethodNotSupported(call.Kind.GroupResource(), "get of "+call.Subresource)
 	}

@@ -7,6 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -126,7 +127,7 @@ func prepareForUpdate(kind *scheme.Kind, subresource string, current, next schem
 func hasGeneration(obj scheme.Object) bool {
 	switch obj.(type) {
 	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *appsv1.DaemonSet, *corev1.ReplicationController, *corev1.Pod,
-		*policyv1.PodDisruptionBudget, *admissionregistrationv1.ValidatingAdmissionPolicy:
+		*policyv1.PodDisruptionBudget, *admissionregistrationv1.ValidatingAdmissionPolicy, *autoscalingv2.HorizontalPodAutoscaler:
 		return true
 	}
 	return false

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -99,60 +98,6 @@ func (c *Client) token(account scheme.Object, request *authenticationv1.TokenReq
 		ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(seconds) * time.Second)),
 	}
 	return answer
-}
-
-func scaleOf(obj scheme.Object) (*autoscalingv1.Scale, error) {
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{
-		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
-		ResourceVersion: obj.GetResourceVersion(), CreationTimestamp: obj.GetCreationTimestamp(),
-	}}
-	scale.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
-	var replicas *int32
-	var selector *metav1.LabelSelector
-	switch o := obj.(type) {
-	case *appsv1.Deployment:
-		replicas, selector, scale.Status.Replicas = o.Spec.Replicas, o.Spec.Selector, o.Status.Replicas
-	case *appsv1.ReplicaSet:
-		replicas, selector, scale.Status.Replicas = o.Spec.Replicas, o.Spec.Selector, o.Status.Replicas
-	default:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a %T has no scale", obj))
-	}
-	scale.Spec.Replicas = 1
-	if replicas != nil {
-		scale.Spec.Replicas = *replicas
-	}
-	s, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("reading the selector of %s: %w", obj.GetName(), err))
-	}
-	scale.Status.Selector = s.String()
-	return scale, nil
-}
-
-func (c *Client) updateScale(call client.Call, current scheme.Object) (runtime.Object, error) {
-	scale, ok := call.Body.(*autoscalingv1.Scale)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("an update of a scale sends a %T", call.Body))
-	}
-	next := copyOf(current)
-	replicas := scale.Spec.Replicas
-	switch o := next.(type) {
-	case *appsv1.Deployment:
-		o.Spec.Replicas = &replicas
-	case *appsv1.ReplicaSet:
-		o.Spec.Replicas = &replicas
-	default:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("a %T has no scale", current))
-	}
-	next.SetResourceVersion(scale.ResourceVersion)
-	if scale.UID != "" {
-		next.SetUID(scale.UID)
-	}
-	written, err := c.replace(call.Kind, "", current, next, false)
-	if err != nil {
-		return nil, err
-	}
-	return scaleOf(written.(scheme.Object))
 }
 
 func decodeScale(data []byte) (*autoscalingv1.Scale, error) {

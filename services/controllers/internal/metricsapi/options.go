@@ -1,11 +1,13 @@
 package metricsapi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 
 	"k8s.io/client-go/rest"
 )
@@ -64,39 +66,33 @@ func (o Options) config(plane *rest.Config) (*rest.Config, error) {
 	return config, nil
 }
 
-// bounded refuses answers that are too long.
+// bounded refuses answers that are too long, or that take too long to read.
 type bounded struct{ next http.RoundTripper }
 
-// RoundTrip passes a request on.
+var (
+	errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+	errTooFar  = errors.New("the answer has a number with an exponent of more than two digits")
+	// farExponent finds the value of a JSON object that is such a number, as a text or not: what parses quantities
+	// would compute all its digits.
+	farExponent = regexp.MustCompile(`:\s*"?[+-]?[0-9.]+[eE][+-]?[0-9]{3}`)
+)
+
+// RoundTrip passes a request on, and reads the answer.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = &boundedBody{body: answer.Body, left: maxAnswer}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	_ = answer.Body.Close() // What matters has been read.
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	case len(data) > maxAnswer:
+		return nil, errTooLong
+	case farExponent.Match(data):
+		return nil, errTooFar
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(data))
 	return answer, nil
 }
-
-// boundedBody is a body of which at most some bytes are read.
-type boundedBody struct {
-	body io.ReadCloser
-	left int
-}
-
-var errTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
-
-// Read returns an error when the body is too long.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLong
-	}
-	if len(p) > b.left {
-		p = p[:b.left]
-	}
-	n, err := b.body.Read(p)
-	b.left -= n
-	return n, err
-}
-
-// Close closes the body.
-func (b *boundedBody) Close() error { return b.body.Close() }

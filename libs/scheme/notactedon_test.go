@@ -18,8 +18,8 @@ func TestIgnored(t *testing.T) {
 	}{
 		{kindOf("networking.k8s.io", "v1", "NetworkPolicy"), `{}`, "", "NetworkPolicy"},
 		{kindOf("networking.k8s.io", "v1", "NetworkPolicy"), `{}`, "status", ""},
-		{kindOf("autoscaling", "v1", "HorizontalPodAutoscaler"), `{}`, "", "HorizontalPodAutoscaler"},
-		{kindOf("autoscaling", "v2", "HorizontalPodAutoscaler"), `{}`, "", "HorizontalPodAutoscaler"},
+		{kindOf("autoscaling", "v1", "HorizontalPodAutoscaler"), `{}`, "", ""},
+		{kindOf("autoscaling", "v2", "HorizontalPodAutoscaler"), `{}`, "", ""},
 		{kindOf("apps", "v1", "StatefulSet"), `{}`, "scale", ""},
 		{kindOf("apps", "v1", "Deployment"), `{}`, "scale", ""},
 		{kindOf("apps", "v1", "Deployment"), `{}`, "", ""},

@@ -127,6 +127,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 			return checked(servingtrustbundle.New(d, s.cfg.RootCA))
 		}},
 		{"podcertificaterequest-cleaner-controller", declared(podcertificaterequestcleaner.New)},
+		{"horizontal-pod-autoscaler-controller", func() (runner, error) { return checked(s.autoscaler(d)) }},
 	}
 }
 

@@ -148,6 +148,7 @@ var acts = map[string]string{
 	"StorageClass":          "persistentvolume-binder-controller",
 	"VolumeAttributesClass": "volumeattributesclass-protection-controller", "Job": "job-controller",
 	"CronJob": "cronjob-controller", "StatefulSet": "statefulset-controller", "DaemonSet": "daemonset-controller",
+	"HorizontalPodAutoscaler":   "horizontal-pod-autoscaler-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller", "Pod": "scheduler, node agent",
 	"ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/attachdetach"
 	"github.com/garboard/garboard/services/controllers/internal/csrsigner"
 	"github.com/garboard/garboard/services/controllers/internal/legacytokencleaner"
+	"github.com/garboard/garboard/services/controllers/internal/localpath"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
@@ -29,6 +30,9 @@ const DefaultUnusedTokenPeriod = legacytokencleaner.DefaultPeriod
 // DefaultAttachSyncPeriod is how often attached volumes are compared with their VolumeAttachments when Config
 // does not say.
 const DefaultAttachSyncPeriod = attachdetach.DefaultSyncPeriod
+
+// DefaultLocalPathClass is the usual name of the StorageClass of local-path volumes.
+const DefaultLocalPathClass = localpath.DefaultClass
 
 // DefaultLeaseName is Kubernetes' own, so that a kube-controller-manager on the same cluster and this
 // service never both act.
@@ -61,6 +65,9 @@ type Config struct {
 	UnusedTokenPeriod time.Duration
 	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
 	NodeGrace time.Duration
+	// LocalPathClass is the name of the StorageClass of local-path volumes, which is created if there is
+	// none of that name; none is created when empty.
+	LocalPathClass string
 	// NodeIPAM says which ranges of pods nodes get; none when unset.
 	NodeIPAM nodeipam.Options
 	// AttachDetach says how volumes are attached to nodes; its SyncPeriod is a minute when 0.
@@ -113,6 +120,9 @@ func (c *Config) complete() error {
 	}
 	if c.NodeGrace < time.Second {
 		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))
+	}
+	if problems := validation.IsDNS1123Subdomain(c.LocalPathClass); c.LocalPathClass != "" && len(problems) > 0 {
+		faults = append(faults, fmt.Errorf("--local-path-storage-class is %q: %s", c.LocalPathClass, strings.Join(problems, "; ")))
 	}
 	faults = append(faults, c.NodeIPAM.Check(), c.AttachDetach.Check(), c.Autoscaling.Check(), c.MetricsServer.Check())
 	if err := errors.Join(faults...); err != nil {

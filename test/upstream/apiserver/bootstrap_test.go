@@ -80,6 +80,10 @@ func withoutAddition(binding metav1.ObjectMeta, subjects []rbacv1.Subject) []rba
 
 func ourPolicy() policyTexts {
 	p, ours := policyTexts{}, bootstraproles.Default()
+	ours.ClusterRoles = slices.DeleteFunc(ours.ClusterRoles, func(role *rbacv1.ClusterRole) bool { return slices.Contains(bootstraproles.Own(), role.Name) })
+	ours.ClusterRoleBindings = slices.DeleteFunc(ours.ClusterRoleBindings, func(binding *rbacv1.ClusterRoleBinding) bool {
+		return slices.Contains(bootstraproles.Own(), binding.Name)
+	})
 	for _, role := range ours.ClusterRoles {
 		p.add("ClusterRole", role.ObjectMeta, append(policyRules(role.Rules), aggregation(role.AggregationRule)...)...)
 	}

@@ -14,7 +14,20 @@ func controller(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 // forControllers returns the controllers' roles, including those of controllers that Garboard lacks
 // (so far), so that other implementations can run beside ours.
 func forControllers() []*rbacv1.ClusterRole {
-	return slices.Concat(forWorkloads(), forServices(), forVolumes(), forCredentials(), forUpkeep())
+	return slices.Concat(forWorkloads(), forServices(), forVolumes(), forCredentials(), forUpkeep(), forOwn())
+}
+
+// forOwn returns the roles of the controllers that Kubernetes lacks.
+func forOwn() []*rbacv1.ClusterRole {
+	return []*rbacv1.ClusterRole{
+		controller("local-path-provisioner",
+			can(read+" create update delete", "core", "persistentvolumes"),
+			can(read+" update", "core", "persistentvolumeclaims"),
+			can(read+" create", "storage.k8s.io", "storageclasses"),
+			can(read, "core", "nodes"),
+			recordEvents(),
+		),
+	}
 }
 
 // forWorkloads returns the roles of the controllers that create pods.

@@ -1,9 +1,10 @@
 // Package bootstraproles defines the roles and bindings that every plane has, those of Kubernetes
 // v1.37 with its default features, and writes them to the registry when an apiserver starts.
 //
-// There is one addition. Our controllers share the credential of system:kube-controller-manager, so
+// There are two additions. Our controllers share the credential of system:kube-controller-manager, so
 // that user is bound to the role of each controller. Kubernetes' documentation demands this of
-// planes whose controllers have no service accounts of their own.
+// planes whose controllers have no service accounts of their own. And controllers that Kubernetes lacks
+// have roles (Own).
 package bootstraproles
 
 import (
@@ -46,6 +47,15 @@ func Default() Policy {
 	}
 	p.Roles, p.RoleBindings = namespaced()
 	return p
+}
+
+// Own returns the names of the cluster roles, and of their bindings, that Kubernetes lacks.
+func Own() []string {
+	var names []string
+	for _, role := range forOwn() {
+		names = append(names, role.Name)
+	}
+	return names
 }
 
 // SharedByControllers returns the bindings, as namespace/name, to which the user of our controllers is

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/garboard/garboard/libs/localvolume"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
@@ -72,6 +73,16 @@ func (a *Authorizer) certificateRequest(node string, want authz.Attributes) answ
 	return no("can only create, get, list and watch podcertificaterequests")
 }
 
+// volume reports whether a volume is bound to a claim of one of the node's pods, or is local to the node. A
+// node must read its local volumes also when no pod uses them, to learn which folders to remove. Their node
+// is the one of that name: a node may set the label of its host name itself.
+func (a *Authorizer) volume(node string, v *corev1.PersistentVolume) bool {
+	if host, local := localvolume.HostOf(v); local && host == node {
+		return true
+	}
+	return v.Spec.ClaimRef != nil && a.refers(node, Claim, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
+}
+
 // own allows an object that is known to be the node's.
 func (a *Authorizer) own(node string, want authz.Attributes) answer {
 	if want.Name == "" {
@@ -88,7 +99,7 @@ func (a *Authorizer) own(node string, want authz.Attributes) answer {
 	switch want.Resource {
 	case "persistentvolumes":
 		volume, ok := find(corev1.SchemeGroupVersion, "PersistentVolume").(*corev1.PersistentVolume)
-		is = ok && volume.Spec.ClaimRef != nil && a.refers(node, Claim, volume.Spec.ClaimRef.Namespace, volume.Spec.ClaimRef.Name)
+		is = ok && a.volume(node, volume)
 	case "volumeattachments":
 		attachment, ok := find(storagev1.SchemeGroupVersion, "VolumeAttachment").(*storagev1.VolumeAttachment)
 		is = ok && attachment.Spec.NodeName == node

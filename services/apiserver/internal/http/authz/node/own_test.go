@@ -12,11 +12,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/localvolume"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/bootstraproles"
 )
+
+// TestLocalVolumes: a local volume belongs to the one node that it names, whether or not a pod uses it.
+func TestLocalVolumes(t *testing.T) {
+	local := func(affinity *corev1.VolumeNodeAffinity) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+			NodeAffinity: affinity, ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "others"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/v"}},
+		}}
+	}
+	several := localvolume.OnHost("n1")
+	several.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"n1", "n2"}
+	elsewhere := local(localvolume.OnHost("n1"))
+	elsewhere.Spec.Local, elsewhere.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/v"}
+	volumes := map[string]*corev1.PersistentVolume{
+		"own": local(localvolume.OnHost("n1")), "other": local(localvolume.OnHost("n2")), "prefix": local(localvolume.OnHost("n11")),
+		"several": local(several), "anywhere": local(nil), "hostpath": elsewhere,
+	}
+	authorizer := node.New(node.Config{
+		Pods: pods{everywhere()}, Cached: func(_ schema.GroupVersionKind, _, name string) (scheme.Object, bool) {
+			v, ok := volumes[name]
+			return v, ok
+		},
+	})
+	for _, c := range []struct{ request, want string }{
+		{"GET /api/v1/persistentvolumes/own", "allowed"},
+		{"GET /api/v1/persistentvolumes/other", "no relationship"},
+		{"GET /api/v1/persistentvolumes/prefix", "no relationship"},
+		{"GET /api/v1/persistentvolumes/several", "no relationship"},
+		{"GET /api/v1/persistentvolumes/anywhere", "no relationship"},
+		{"GET /api/v1/persistentvolumes/hostpath", "no relationship"},
+		{"DELETE /api/v1/persistentvolumes/own", "can only get"},
+		{"PUT /api/v1/persistentvolumes/own/status", "can only get"},
+	} {
+		method, url, _ := strings.Cut(c.request, " ")
+		decision, reason, err := authorizer.Authorize(t.Context(), agent("n1"), authz.FromRequest(httptest.NewRequest(method, url, nil)))
+		if decision == authz.Allow {
+			reason = "allowed"
+		}
+		if err != nil || !strings.HasPrefix(reason, c.want) {
+			t.Errorf("%s: got %v, %q, %v, want %q", c.request, decision, reason, err, c.want)
+		}
+	}
+}
 
 // TestOwnObjects: an object that names its node belongs to that node.
 func TestOwnObjects(t *testing.T) {

@@ -21,7 +21,6 @@ func notActedOn() map[string][]NotActedOn {
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),
 		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
-		"PersistentVolumeClaim.":                                  whole("kubelet", "a claim is bound, but no node mounts its volume"),
 		"CSIStorageCapacity.storage.k8s.io":                       whole("VolumeBinding", "the scheduler does not look at capacities"),
 		"ResourceClaim.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"ResourceClaimTemplate.resource.k8s.io":                   whole("DynamicResources", noDevices),
@@ -112,12 +111,6 @@ func podRows() []NotActedOn {
 			set: inContainers("resources.limits[ephemeral-storage]", func(c *corev1.Container) bool {
 				_, limited := c.Resources.Limits[corev1.ResourceEphemeralStorage]
 				return limited
-			}),
-		},
-		{
-			Field: "spec.securityContext.fsGroupChangePolicy", By: "kubelet", Text: "the owner of a volume is set by other rules: emptyDir and written volumes always get the group",
-			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
-				return when(s.SecurityContext != nil && s.SecurityContext.FSGroupChangePolicy != nil, "spec.securityContext.fsGroupChangePolicy")
 			}),
 		},
 		{

@@ -36,7 +36,7 @@ func TestIgnored(t *testing.T) {
 		{kindOf("", "v1", "Pod"), `{}`, "ephemeralcontainers", "pods/ephemeralcontainers"},
 		{kindOf("", "v1", "Pod"), `{spec: {securityContext: {appArmorProfile: {type: Localhost}}}}`, "", ""},
 		{kindOf("", "v1", "Pod"), `{spec: {securityContext: {appArmorProfile: {type: RuntimeDefault}, fsGroupChangePolicy: Always, seLinuxChangePolicy: Recursive}}}`, "",
-			"spec.securityContext.fsGroupChangePolicy; spec.securityContext.seLinuxChangePolicy"},
+			"spec.securityContext.seLinuxChangePolicy"},
 		{kindOf("", "v1", "Pod"), `{metadata: {annotations: {kubernetes.io/egress-bandwidth: 1M}}, spec: {subdomain: web, evictionResponders: [{}], schedulingGroup: {}}}`, "",
 			"spec.subdomain; spec.schedulingGroup; spec.evictionResponders; metadata.annotations[kubernetes.io/egress-bandwidth]"},
 		{kindOf("", "v1", "Pod"), `{spec: {initContainers: [{resources: {limits: {ephemeral-storage: 1Gi}}}], containers: [{securityContext: {appArmorProfile: {type: Unconfined}}, volumeMounts: [{bindMountOptions: [noexec]}]}]}}`, "",

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/garboard/garboard/libs/localvolume"
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 )
@@ -24,6 +25,9 @@ const SimulatedRuntime = "simulated"
 
 // DefaultContainerd is containerd's usual CRI socket.
 const DefaultContainerd = "unix:///run/containerd/containerd.sock"
+
+// DefaultLocalVolumesDir is the usual LocalVolumesDir.
+const DefaultLocalVolumesDir = "local-volumes"
 
 // Config configures a node agent.
 type Config struct {
@@ -43,6 +47,10 @@ type Config struct {
 	Runtime RuntimeConfig
 	// DataDir holds the pods' volumes and files, and their logs unless LogDir is set; required.
 	DataDir string
+	// LocalVolumesDir holds the folders of local volumes, which outlive pods. A relative path is below
+	// DataDir. The container runtime must find it under the same path. When empty, the node has no local
+	// volumes.
+	LocalVolumesDir string
 	// LogDir holds the containers' logs; DataDir/logs when empty.
 	LogDir string
 	// Labels are set on the Node in addition to Kubernetes' own. New rejects labels in
@@ -107,6 +115,13 @@ func (c *Config) complete() error {
 		faults = append(faults, errors.New("no data directory is set"))
 	} else if !filepath.IsAbs(c.DataDir) {
 		faults = append(faults, fmt.Errorf("the data directory %q is not an absolute path", c.DataDir))
+	}
+	if c.LocalVolumesDir != "" {
+		if !filepath.IsAbs(c.LocalVolumesDir) {
+			c.LocalVolumesDir = filepath.Join(c.DataDir, c.LocalVolumesDir)
+		}
+		c.LocalVolumesDir = filepath.Clean(c.LocalVolumesDir)
+		faults = append(faults, localvolume.CheckFolder(c.LocalVolumesDir))
 	}
 	// The agent checks at start which of them the kernel has.
 	if _, err := admit.NewSysctls("", c.AllowedUnsafeSysctls); err != nil {

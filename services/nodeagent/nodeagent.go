@@ -124,7 +124,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 		NodeName: a.cfg.NodeName, Client: a.shell.Client(), Source: a.shell.Source(),
 		Runtime: a.runtime, RuntimeVersion: version, Simulated: a.simulated != nil, Dial: dial,
 		ServeLogs: a.serveLogs(a.shell.Conn()),
-		DataDir:   a.cfg.DataDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
+		DataDir:   a.cfg.DataDir, LocalVolumesDir: a.cfg.LocalVolumesDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
 		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls,
 		ShutdownGrace:        a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,

@@ -200,6 +200,7 @@ func (s services) controllers() lifecycle.Stage {
 		return controllers.New(controllers.Config{
 			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
 			TokenKeyFile: apiserver.TokenKeyFile(s.certs),
+			LocalPathClass: controllers.DefaultLocalPathClass,
 		})
 	})
 }
@@ -221,7 +222,7 @@ func (s services) node(name, runtime string) lifecycle.Stage {
 			return nil, err
 		}
 		return nodeagent.New(nodeagent.Config{
-			NodeName: name, Service: shared, DataDir: filepath.Join(s.cfg.DataDir, "nodes", name),
+			NodeName: name, Service: shared, DataDir: filepath.Join(s.cfg.DataDir, "nodes", name), LocalVolumesDir: nodeagent.DefaultLocalVolumesDir,
 			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls,
 		})

@@ -55,7 +55,7 @@ func (u *fields) add(unsupported bool, path string) {
 
 func (u *fields) volume(v *corev1.Volume, path string) {
 	switch {
-	case v.HostPath != nil, v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil:
+	case v.HostPath != nil, v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil, v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
 	case v.EmptyDir != nil:
 		known := []corev1.StorageMedium{corev1.StorageMediumDefault, corev1.StorageMediumMemory}
 		u.add(!slices.Contains(known, v.EmptyDir.Medium), path+".emptyDir.medium")
@@ -65,12 +65,8 @@ func (u *fields) volume(v *corev1.Volume, path string) {
 			known := s.ConfigMap != nil || s.Secret != nil || s.DownwardAPI != nil || s.ServiceAccountToken != nil
 			u.add(!known, fmt.Sprintf("%s.projected.sources[%d]", path, i))
 		}
-	case v.PersistentVolumeClaim != nil:
-		u.add(true, path+".persistentVolumeClaim")
 	case v.CSI != nil:
 		u.add(true, path+".csi")
-	case v.Ephemeral != nil:
-		u.add(true, path+".ephemeral")
 	case v.NFS != nil:
 		u.add(true, path+".nfs")
 	case v.Image != nil:

@@ -25,6 +25,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 	"github.com/garboard/garboard/services/nodeagent/internal/desired"
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
+	"github.com/garboard/garboard/services/nodeagent/internal/localvolumes"
 	"github.com/garboard/garboard/services/nodeagent/internal/logrotate"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
 	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
@@ -57,6 +58,8 @@ type Config struct {
 	// ServeLogs serves logs on the bus until ctx ends; may be nil.
 	ServeLogs       func(ctx context.Context, handle func(ctx context.Context, request []byte, w io.Writer) error) error
 	DataDir, LogDir string
+	// LocalVolumesDir holds the folders of local volumes; the node has none when empty.
+	LocalVolumesDir string
 	Labels          map[string]string
 	MaxPods         int
 	// AllowedUnsafeSysctls are the kernel parameters that pods may set beyond the safe ones.
@@ -78,6 +81,7 @@ type Agent struct {
 	pods      *desired.Store
 	pleg      *pleg.PLEG
 	volumes   *volumes.Volumes
+	folders   *localvolumes.Folders
 	workers   *podworkers.Workers
 	lifecycle *podlifecycle.Lifecycle
 	prober    *prober.Prober
@@ -111,10 +115,17 @@ func New(cfg Config) (*Agent, error) {
 		runtimeProblem: errors.New("container runtime status check may not have completed yet"),
 	}
 	a.networkProblem = a.runtimeProblem
+	a.folders = localvolumes.New(localvolumes.Config{
+		Dir: cfg.LocalVolumesDir, NodeName: cfg.NodeName, Client: cfg.Client, Events: a.events, Simulated: cfg.Simulated,
+		Report: func(ctx context.Context) error { return a.node.Report(ctx) },
+		InUse:  func(volume string) (bool, error) { return a.volumes.LocalVolumeInUse(volume) },
+		Logger: cfg.Logger, Registerer: cfg.Registerer,
+	})
 	a.node, err = node.New(node.Config{
 		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Labels: cfg.Labels,
 		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: cfg.RuntimeVersion.Name, RuntimeVersion: cfg.RuntimeVersion.Version,
 		Simulated: cfg.Simulated, Ready: a.problem, Logger: cfg.Logger,
+		LocalVolumes: cfg.LocalVolumesDir, VolumesInUse: a.folders.List,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the node agent: %w", err)
@@ -128,7 +139,8 @@ func New(cfg Config) (*Agent, error) {
 		Client: cfg.Client, Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace, Service: service,
 	})
 	a.volumes = volumes.New(volumes.Config{
-		Dir: filepath.Join(cfg.DataDir, "pods"), References: refs, Client: cfg.Client,
+		Dir: filepath.Join(cfg.DataDir, "pods"), References: refs, Client: cfg.Client, Claims: refs, Folders: a.folders,
+		NodeLabels:  func() map[string]string { return a.node.Object().Labels },
 		Allocatable: func() corev1.ResourceList { return a.node.Object().Status.Allocatable },
 		Simulated:   cfg.Simulated, Logger: cfg.Logger,
 	})

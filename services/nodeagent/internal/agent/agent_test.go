@@ -436,14 +436,14 @@ func TestRejectedAndRefused(t *testing.T) {
 
 	unsupported := newPod("unsupported")
 	unsupported.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
+		NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/p"},
 	}}}
 	w.create(unsupported)
 	w.until("unsupported", "waiting", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 			p.Status.ContainerStatuses[0].State.Waiting.Reason == "CreateContainerConfigError"
 	})
-	w.hasEvent("unsupported", "UnsupportedField: this node agent does not support: spec.volumes[0].persistentVolumeClaim")
+	w.hasEvent("unsupported", "UnsupportedField: this node agent does not support: spec.volumes[0].nfs")
 }
 
 func TestConfiguration(t *testing.T) {

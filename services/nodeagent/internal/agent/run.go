@@ -53,6 +53,7 @@ func (a *Agent) run(ctx context.Context) error {
 	group.Go(func() error { return loop.Run(ctx) })
 	group.Go(func() error { return a.node.Run(ctx) })
 	group.Go(func() error { return a.logs.Run(ctx) })
+	group.Go(func() error { return a.folders.Run(ctx) })
 	group.Go(func() error { return a.factory.Run(ctx) })
 	if a.cfg.ServeLogs != nil {
 		server := logs.New(logs.Config{Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason})

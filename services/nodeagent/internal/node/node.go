@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
+	"github.com/garboard/garboard/libs/localvolume"
 )
 
 const (
@@ -47,6 +48,11 @@ type Config struct {
 	// Labels are set on the Node in addition to Kubernetes' own.
 	Labels  map[string]string
 	MaxPods int
+	// LocalVolumes is the folder of the node's local volumes, which the Node publishes; none when empty.
+	LocalVolumes string
+	// VolumesInUse returns the volumes that the status lists, and nil means none; may be nil. When it fails,
+	// the list stays as it is.
+	VolumesInUse func() ([]corev1.UniqueVolumeName, error)
 	// DataDir is on the file system whose space the node reports.
 	DataDir string
 	// Runtime and RuntimeVersion identify the container runtime: "containerd", "1.6.20".
@@ -62,6 +68,10 @@ type Config struct {
 type Node struct {
 	cfg   Config
 	nodes client.Resource[*corev1.Node]
+
+	// reporting is held while the status is read and written, so that a later list of volumes is never
+	// replaced by an earlier one.
+	reporting sync.Mutex
 
 	mu sync.Mutex
 	// wanted is the Node as the agent wants it; api is the Node as last read from the API, nil
@@ -88,11 +98,14 @@ func New(cfg Config) (*Node, error) {
 		labels[LabelSimulated] = "true"
 	}
 	maps.Copy(labels, cfg.Labels)
+	annotations := map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+	if cfg.LocalVolumes != "" {
+		annotations[localvolume.NodeAnnotation] = cfg.LocalVolumes
+	}
 	n := &Node{cfg: cfg, nodes: client.Of[*corev1.Node](cfg.Client), poke: make(chan struct{}, 1)}
 	n.wanted = &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: cfg.Name, Labels: labels,
-			Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+			Name: cfg.Name, Labels: labels, Annotations: annotations,
 		},
 		Status: corev1.NodeStatus{
 			Capacity: all, Allocatable: allocatable,
@@ -134,7 +147,7 @@ func (n *Node) Run(ctx context.Context) error {
 	wg.Go(func() { n.renew(ctx) })
 	for {
 		wait := checkPeriod
-		if err := n.report(ctx); err != nil && ctx.Err() == nil {
+		if err := n.Report(ctx); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Error("updating the node's status failed", "node", n.cfg.Name, "err", err)
 			wait = 2 * time.Second
 		}
@@ -167,6 +180,7 @@ func (n *Node) register(ctx context.Context) bool {
 
 func (n *Node) tryRegister(ctx context.Context) error {
 	fresh := n.Object().DeepCopy()
+	fresh.Status.VolumesInUse = n.volumesInUse(nil)
 	fresh.Status.Conditions, _ = mergeConditions(nil, n.conditions(n.cfg.Ready(ctx)), metav1.Now().Rfc3339Copy())
 	node, err := n.nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -183,7 +197,7 @@ func (n *Node) tryRegister(ctx context.Context) error {
 	return nil
 }
 
-// relabel sets the agent's labels on an existing Node.
+// relabel sets the agent's labels on an existing Node, and publishes the folder of local volumes.
 func (n *Node) relabel(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	labels := map[string]string{}
 	for key, value := range n.Object().Labels {
@@ -191,10 +205,20 @@ func (n *Node) relabel(ctx context.Context, node *corev1.Node) (*corev1.Node, er
 			labels[key] = value
 		}
 	}
-	if len(labels) == 0 {
+	metadata := map[string]any{}
+	if len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	switch published, has := node.Annotations[localvolume.NodeAnnotation]; {
+	case n.cfg.LocalVolumes == "" && has:
+		metadata["annotations"] = map[string]any{localvolume.NodeAnnotation: nil}
+	case published != n.cfg.LocalVolumes:
+		metadata["annotations"] = map[string]any{localvolume.NodeAnnotation: n.cfg.LocalVolumes}
+	}
+	if len(metadata) == 0 {
 		return node, nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the node's labels: %w", err)
 	}
@@ -218,8 +242,23 @@ func (n *Node) uid() types.UID {
 	return n.wanted.UID
 }
 
-// report writes the node's status if it changed or reportPeriod has passed.
-func (n *Node) report(ctx context.Context) error {
+// volumesInUse returns the volumes that the status is to list, given what it lists.
+func (n *Node) volumesInUse(listed []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
+	if n.cfg.VolumesInUse == nil {
+		return listed
+	}
+	volumes, err := n.cfg.VolumesInUse()
+	if err != nil {
+		n.cfg.Logger.Error("the volumes in use are not known; the node's status lists the last known ones", "node", n.cfg.Name, "err", err)
+		return listed
+	}
+	return volumes
+}
+
+// Report writes the node's status if it changed or reportPeriod has passed.
+func (n *Node) Report(ctx context.Context) error {
+	n.reporting.Lock()
+	defer n.reporting.Unlock()
 	node, err := n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		// The Node was deleted while the machine is alive.
@@ -235,6 +274,7 @@ func (n *Node) report(ctx context.Context) error {
 	wanted := n.Object()
 	want.Status.Capacity, want.Status.Allocatable = wanted.Status.Capacity.DeepCopy(), wanted.Status.Allocatable.DeepCopy()
 	want.Status.Addresses, want.Status.NodeInfo = wanted.Status.Addresses, wanted.Status.NodeInfo
+	want.Status.VolumesInUse = n.volumesInUse(node.Status.VolumesInUse)
 	now := metav1.Now().Rfc3339Copy()
 	var changed []corev1.NodeCondition
 	want.Status.Conditions, changed = mergeConditions(node.Status.Conditions, n.conditions(n.cfg.Ready(ctx)), now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/localvolume"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
 )
@@ -146,6 +148,59 @@ func TestTheApiserverComesLate(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		if n := get(t, api); ready(n).Status != corev1.ConditionTrue || !strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "containerd") {
 			t.Errorf("node: %+v", n)
+		}
+	})
+}
+
+// TestVolumesInUse: the Node publishes the folder of local volumes, and the status lists them as soon as
+// somebody asks; what is unknown stays as it is.
+func TestVolumesInUse(t *testing.T) {
+	existing := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"mine": "yes", localvolume.NodeAnnotation: "/old"}},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, folder := range []string{"/var/lib/volumes", ""} {
+			api := fake.New(scheme.New(), existing.DeepCopy())
+			list, fault := []corev1.UniqueVolumeName{"a"}, error(nil)
+			n, err := node.New(node.Config{
+				Name: "n1", Client: api, IP: "192.0.2.1", MaxPods: 110, DataDir: t.TempDir(), Runtime: "containerd", RuntimeVersion: "1",
+				Ready: func(context.Context) error { return nil }, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), LocalVolumes: folder,
+				VolumesInUse: func() ([]corev1.UniqueVolumeName, error) { return list, fault },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- n.Run(ctx) }()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			at := get(t, api)
+			if got, has := at.Annotations[localvolume.NodeAnnotation]; got != folder || has != (folder != "") || at.Annotations["mine"] != "yes" {
+				t.Errorf("the annotations are %v, want %q", at.Annotations, folder)
+			}
+			for _, step := range []struct {
+				list  []corev1.UniqueVolumeName
+				fault error
+				want  []corev1.UniqueVolumeName
+			}{
+				{[]corev1.UniqueVolumeName{"a", "b"}, nil, []corev1.UniqueVolumeName{"a", "b"}},
+				{nil, errors.New("the disk is gone"), []corev1.UniqueVolumeName{"a", "b"}},
+				{[]corev1.UniqueVolumeName{"b"}, nil, []corev1.UniqueVolumeName{"b"}},
+				{nil, nil, nil},
+			} {
+				list, fault = step.list, step.fault
+				if err := n.Report(ctx); err != nil {
+					t.Fatal(err)
+				}
+				if got := get(t, api).Status.VolumesInUse; !slices.Equal(got, step.want) {
+					t.Errorf("the status lists %v, want %v", got, step.want)
+				}
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package objectcache reads the objects that pods refer to: ConfigMaps, Secrets and the Services of
-// a namespace. Answers are reused for a short time, so many containers of one pod, and many pods
+// Package objectcache reads the objects that pods refer to: ConfigMaps, Secrets, claims with their
+// volumes, and the Services of a namespace. Answers are reused for a short time, so many containers of one pod, and many pods
 // synced at once, cost one read. While a pod is on the node, its last answers are kept in memory,
 // never on disk: with them its containers can restart while the apiserver is unavailable.
 package objectcache
@@ -28,6 +28,8 @@ type Reader struct {
 	configMaps client.Resource[*corev1.ConfigMap]
 	secrets    client.Resource[*corev1.Secret]
 	services   client.Resource[*corev1.Service]
+	claims     client.Resource[*corev1.PersistentVolumeClaim]
+	volumes    client.Resource[*corev1.PersistentVolume]
 	logger     *slog.Logger
 
 	mu      sync.Mutex
@@ -53,6 +55,8 @@ func New(c client.Interface, logger *slog.Logger) *Reader {
 		configMaps: client.Of[*corev1.ConfigMap](c),
 		secrets:    client.Of[*corev1.Secret](c),
 		services:   client.Of[*corev1.Service](c),
+		claims:     client.Of[*corev1.PersistentVolumeClaim](c),
+		volumes:    client.Of[*corev1.PersistentVolume](c),
 		logger:     logger,
 		answers:    map[key]answer{},
 		kept:       kept{last: map[key]*last{}},
@@ -72,6 +76,20 @@ func (r *Reader) Secret(ctx context.Context, namespace, name string) (*corev1.Se
 	return cached(ctx, r, key{"secret", namespace, name}, func(ctx context.Context) (*corev1.Secret, error) {
 		secret, err := r.secrets.Get(ctx, namespace, name, metav1.GetOptions{})
 		return secret, named(err, "secret", name)
+	})
+}
+
+// Claim reads a PersistentVolumeClaim.
+func (r *Reader) Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	return cached(ctx, r, key{"persistentvolumeclaim", namespace, name}, func(ctx context.Context) (*corev1.PersistentVolumeClaim, error) {
+		return r.claims.Get(ctx, namespace, name, metav1.GetOptions{})
+	})
+}
+
+// PersistentVolume reads a PersistentVolume.
+func (r *Reader) PersistentVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	return cached(ctx, r, key{"persistentvolume", "", name}, func(ctx context.Context) (*corev1.PersistentVolume, error) {
+		return r.volumes.Get(ctx, "", name, metav1.GetOptions{})
 	})
 }
 

@@ -1,5 +1,6 @@
 // Package volumes creates the volumes of pods on the node: emptyDir, hostPath, configMap, secret,
-// downwardAPI and projected volumes, including service account tokens.
+// downwardAPI and projected volumes, including service account tokens. It finds those of claims, which
+// outlive pods: their folders are in package localvolumes.
 //
 // Setup runs at every sync of a pod. It creates what is missing and updates files from their
 // sources. The files of one volume change together or not at all: they are in a directory named by

@@ -24,12 +24,33 @@ type References interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
+// Claims reads the claims of pods and their volumes. Errors are the API's.
+type Claims interface {
+	Claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error)
+	PersistentVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
+}
+
+// Folders keeps the folders of local volumes.
+type Folders interface {
+	// Provide returns the path of a volume's folder, and creates the folder if need be.
+	Provide(ctx context.Context, v *corev1.PersistentVolume) (string, error)
+	// Own gives everything in the folder to a group; with onMismatch only if the folder itself is not as
+	// it should be.
+	Own(ctx context.Context, v *corev1.PersistentVolume, group int64, onMismatch bool) error
+}
+
 // Config configures Volumes.
 type Config struct {
 	// Dir holds one directory per pod, named by its UID; an absolute path.
 	Dir string
 	// References reads the sources of volumes.
 	References References
+	// Claims reads the claims of pods, and Folders has the local volumes. Without them, volumes of claims
+	// cannot be created.
+	Claims  Claims
+	Folders Folders
+	// NodeLabels returns the labels of the node.
+	NodeLabels func() map[string]string
 	// Client requests service account tokens.
 	Client client.Interface
 	// Allocatable returns the node's allocatable resources, for resourceFieldRef.
@@ -64,10 +85,15 @@ type Error struct {
 	Volume string
 	// Err is the cause.
 	Err error
+	// text, unless empty, is that of the Event.
+	text string
 }
 
 // Error returns the text of the kubelet's FailedMount Event.
 func (e *Error) Error() string {
+	if e.text != "" {
+		return e.text
+	}
 	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.Volume, e.Err)
 }
 
@@ -86,7 +112,11 @@ func (v *Volumes) Setup(ctx context.Context, pod *corev1.Pod) (map[string]string
 		volume := &pod.Spec.Volumes[i]
 		path, err := v.setup(ctx, pod, volume)
 		if err != nil {
-			errs = append(errs, &Error{Volume: volume.Name, Err: err})
+			told := (*Error)(nil)
+			if !errors.As(err, &told) {
+				told = &Error{Volume: volume.Name, Err: err}
+			}
+			errs = append(errs, told)
 			continue
 		}
 		paths[volume.Name] = path
@@ -115,6 +145,8 @@ func (v *Volumes) setup(ctx context.Context, pod *corev1.Pod, volume *corev1.Vol
 	case volume.Projected != nil:
 		files, err := v.projectedFiles(ctx, pod, volume.Projected)
 		return v.write(pod, "kubernetes.io~projected", volume.Name, inMemory, files, err)
+	case volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil:
+		return v.setupClaim(ctx, pod, volume)
 	}
 	return "", errors.New("this kind of volume is not supported by this node agent")
 }
@@ -220,8 +252,11 @@ func (v *Volumes) sayOnDisk(why error) {
 }
 
 // ReadOnly reports whether containers see a volume read-only whatever their mounts say. Only the
-// agent writes volumes built from the API.
+// agent writes volumes built from the API, and a pod may use its claim read-only.
 func ReadOnly(volume *corev1.Volume) bool {
+	if volume.PersistentVolumeClaim != nil {
+		return volume.PersistentVolumeClaim.ReadOnly
+	}
 	return volume.ConfigMap != nil || volume.Secret != nil || volume.DownwardAPI != nil || volume.Projected != nil
 }
 

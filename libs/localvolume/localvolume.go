@@ -78,10 +78,10 @@ func HostOf(v *corev1.PersistentVolume) (string, bool) {
 		return "", false
 	}
 	only := terms[0].MatchExpressions[0]
-	if only.Key != corev1.LabelHostname || only.Operator != corev1.NodeSelectorOpIn || len(only.Values) != 1 || only.Values[0] == "" {
+	if only.Key != corev1.LabelHostname || only.Operator != corev1.NodeSelectorOpIn || len(only.Values) != 1 {
 		return "", false
 	}
-	return only.Values[0], true
+	return only.Values[0], only.Values[0] != ""
 }
 
 // OnHost returns the affinity of a volume to the node with a host name.

@@ -159,7 +159,8 @@ func newVolume(c claim, of class, node, folder string) pv {
 			AccessModes: slices.Clone(c.Spec.AccessModes), VolumeMode: &mode,
 			PersistentVolumeReclaimPolicy: policy, StorageClassName: of.Name, NodeAffinity: localvolume.OnHost(node),
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name,
+				UID: c.UID, ResourceVersion: c.ResourceVersion,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: localvolume.Path(folder, volumeName(c))}},
 		},

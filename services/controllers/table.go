@@ -27,6 +27,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
 	"github.com/garboard/garboard/services/controllers/internal/job"
 	"github.com/garboard/garboard/services/controllers/internal/legacytokencleaner"
+	"github.com/garboard/garboard/services/controllers/internal/localpath"
 	"github.com/garboard/garboard/services/controllers/internal/namespace"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
 	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
@@ -118,6 +119,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"ttl-after-finished-controller", declared(ttlafterfinished.New)},
 		{"pod-garbage-collector-controller", declared(podgc.New)},
 		{"statefulset-controller", declared(statefulset.New)},
+		{"local-path-provisioner", func() (runner, error) { return checked(localpath.New(d, s.cfg.LocalPathClass), nil) }},
 		{"daemonset-controller", declared(daemonset.New)},
 		{"serviceaccount-token-controller", func() (runner, error) { return checked(s.tokens(d)) }},
 		{"legacy-serviceaccount-token-cleaner-controller", func() (runner, error) {

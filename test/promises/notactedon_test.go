@@ -37,13 +37,11 @@ var signs = map[string]sign{
 
 	"kubelet ClusterTrustBundle":                                {"services/nodeagent", `\.ClusterTrustBundle\b`},
 	"kubelet PodCertificateRequest":                             {"services/nodeagent", `\.PodCertificate\b`},
-	"kubelet PersistentVolumeClaim":                             {"services/nodeagent/internal/volumes", `PersistentVolumeClaim\b`},
 	"VolumeBinding":                                             {"services/scheduler", `CSIStorageCapacity`},
 	"kubelet RuntimeClass":                                      {"services/nodeagent", `\.RuntimeClassName\b`},
 	"kubelet pods/resize":                                       {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
 	"kubelet pods/ephemeralcontainers":                          {"services/nodeagent/internal/podactions", `EphemeralContainer`},
 	"kubelet spec.podCIDR":                                      {"services/nodeagent/internal", `\.Spec\.PodCIDR`},
-	"kubelet spec.securityContext.fsGroupChangePolicy":          {"services/nodeagent", `\.FSGroupChangePolicy\b`},
 	"kubelet spec.securityContext.seLinuxChangePolicy":          {"services/nodeagent", `\.SELinuxChangePolicy\b`},
 	"kubelet spec.containers[].volumeMounts[].bindMountOptions": {"services/nodeagent", `\.BindMountOptions\b`},
 	"kubelet spec.containers[].{livenessProbe,readinessProbe,startupProbe,lifecycle}.httpGet.protocol": {"services/nodeagent", `\.HTTPGet\.Protocol\b`},

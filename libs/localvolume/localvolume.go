@@ -87,7 +87,9 @@ func HostOf(v *corev1.PersistentVolume) (string, bool) {
 // OnHost returns the affinity of a volume to the node with a host name.
 func OnHost(host string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{host}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{host},
+		}},
 	}}}}
 }
 

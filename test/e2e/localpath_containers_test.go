@@ -31,7 +31,7 @@ spec:
       containers:
       - name: keeper
         image: busybox:1.36
-        command: [sh, -c, "echo $HOSTNAME >> /data/names && cat /data/names && exec sleep 3600"]
+        command: [sh, -c, "echo $HOSTNAME >> /data/names && cat /data/names && sleep 3600"]
         volumeMounts:
         - {name: data, mountPath: /data}
         - {name: data, mountPath: /part, subPath: part}

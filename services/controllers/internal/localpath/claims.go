@@ -153,7 +153,9 @@ func newVolume(c claim, of class, node, folder string) pv {
 		policy = *of.ReclaimPolicy
 	}
 	v := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: volumeName(c), Annotations: map[string]string{volume.AnnDynamicallyProvisioned: localvolume.Provisioner}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: volumeName(c), Annotations: map[string]string{volume.AnnDynamicallyProvisioned: localvolume.Provisioner},
+		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
 			AccessModes: slices.Clone(c.Spec.AccessModes), VolumeMode: &mode,

@@ -143,6 +143,7 @@ var acts = map[string]string{
 	"PodDisruptionBudget": "disruption-controller", "ReplicationController": "replicationcontroller-controller",
 	"ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller",
 	"Node": "node-lifecycle-controller", "PersistentVolume": "persistentvolume-binder-controller",
+	"PersistentVolumeClaim": "persistentvolume-binder-controller",
 	"StorageClass":          "persistentvolume-binder-controller",
 	"VolumeAttributesClass": "volumeattributesclass-protection-controller", "Job": "job-controller",
 	"CronJob": "cronjob-controller", "StatefulSet": "statefulset-controller", "DaemonSet": "daemonset-controller",

@@ -199,7 +199,7 @@ func (s services) controllers() lifecycle.Stage {
 		cert, key := apiserver.SigningFiles(s.certs)
 		return controllers.New(controllers.Config{
 			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
-			TokenKeyFile: apiserver.TokenKeyFile(s.certs),
+			TokenKeyFile:   apiserver.TokenKeyFile(s.certs),
 			LocalPathClass: controllers.DefaultLocalPathClass,
 		})
 	})

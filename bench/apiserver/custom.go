@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/bench/sample"
+	"github.com/garboard/garboard/bench/target"
 )
 
 const (
@@ -54,7 +55,7 @@ func (b *bench) custom(ctx context.Context) error {
 
 // openGadgets defines gadgets on a side, which gets the namespace too.
 func (b *bench) openGadgets(ctx context.Context, s *side) (*gadgets, error) {
-	clients, err := s.connect(ctx, writers, json)
+	clients, err := s.Connect(ctx, writers, json)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (g *gadgets) keep(n int, result rest.Result) error {
 // customRequests measures create, get, update and delete.
 func (b *bench) customRequests(ctx context.Context, all map[*side]*gadgets) error {
 	b.compareTable(fmt.Sprintf("Custom resources: %d requests by %d clients", b.requests, writers), "request", "ms of CPU")
-	costs := map[string][][]cost{}
+	costs := map[string][][]target.Cost{}
 	verbs := []struct {
 		name string
 		do   func(g *gadgets) verb
@@ -228,7 +229,7 @@ func (b *bench) customWatches(ctx context.Context, all map[*side]*gadgets) error
 			received[s] = &atomic.Int64{}
 			return all[s].watch(running, n, &readers, received[s])
 		})
-		var costs [][]cost
+		var costs [][]target.Cost
 		if err == nil {
 			costs, err = b.profiled(running, fmt.Sprintf("custom watch %d", n), func(s *side) error {
 				want := received[s].Load() + int64(n*b.events)
@@ -262,7 +263,7 @@ func (g *gadgets) watch(ctx context.Context, n int, readers *sync.WaitGroup, rec
 	if err := stdjson.Unmarshal(data, &list); err != nil {
 		return fmt.Errorf("reading a list: %w", err)
 	}
-	watchers, err := g.connect(ctx, n, json)
+	watchers, err := g.Connect(ctx, n, json)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/sample"
+	"github.com/garboard/garboard/bench/target"
 )
 
 const (
@@ -37,7 +38,7 @@ func (b *bench) definitionsPart(ctx context.Context) error {
 		"apiservers", "created, s", "then until discovery is right everywhere, s", "OpenAPI v3 lists all, s", "ms of CPU per definition")
 	without := map[*side]int64{}
 	err := b.eachSide(func(s *side) error {
-		if err := s.restart(ctx); err != nil {
+		if err := s.Restart(ctx); err != nil {
 			return err
 		}
 		resident, err := b.residentOf(ctx, s)
@@ -66,25 +67,25 @@ func (b *bench) definitionsPart(ctx context.Context) error {
 
 // defineAtOnce creates definitions, and waits until all apiservers of a side tell of them. Garboard has two.
 func (b *bench) defineAtOnce(ctx context.Context, s *side, n int) error {
-	all, number := []*target{s.target}, "1"
+	all, number := []*target.Target{s.Target}, "1"
 	if s == b.sides[0] {
 		second, err := b.plane.Server(ctx, "second")
 		if err != nil {
 			return err
 		}
-		other, err := start(ctx, second)
+		other, err := target.Start(ctx, second)
 		if err != nil {
 			return err
 		}
-		defer other.close()
+		defer other.Close()
 		all, number = append(all, other), "2"
 	}
-	clients, err := s.connect(ctx, loaders, json)
+	clients, err := s.Connect(ctx, loaders, json)
 	if err != nil {
 		return err
 	}
 	var created, right, described time.Duration
-	c, err := s.measure(func() error {
+	c, err := s.Measure(func() error {
 		began := time.Now()
 		if err := define(ctx, clients, 0, n); err != nil {
 			return err
@@ -103,7 +104,7 @@ func (b *bench) defineAtOnce(ctx context.Context, s *side, n int) error {
 	}
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 	b.report.Row(number+" "+s.name, seconds(created), "**"+seconds(right-created)+"**", seconds(described-created),
-		fmt.Sprintf("%.3g", float64(c.cpu[0])/float64(n)/float64(time.Millisecond)))
+		fmt.Sprintf("%.3g", float64(c.CPU[0])/float64(n)/float64(time.Millisecond)))
 	return nil
 }
 
@@ -115,12 +116,12 @@ func define(ctx context.Context, clients []*rest.RESTClient, from, to int) error
 }
 
 // everywhere waits until right holds on all apiservers.
-func everywhere(ctx context.Context, all []*target, right func(*rest.RESTClient) (bool, error)) error {
+func everywhere(ctx context.Context, all []*target.Target, right func(*rest.RESTClient) (bool, error)) error {
 	errs := make([]error, len(all))
 	var ended sync.WaitGroup
 	for i, one := range all {
 		ended.Go(func() {
-			client, err := one.client(json)
+			client, err := one.Client(json)
 			if err == nil {
 				err = until(ctx, discoveryPause, func() (bool, error) { return right(client) })
 			}
@@ -181,24 +182,24 @@ func inOpenAPI(ctx context.Context, client *rest.RESTClient, n int) (bool, error
 func (b *bench) inNumber(ctx context.Context, s *side, first, n int, without int64) error {
 	each := "–"
 	if first > 0 {
-		clients, err := s.connect(ctx, loaders, json)
+		clients, err := s.Connect(ctx, loaders, json)
 		if err != nil {
 			return err
 		}
-		var c cost
+		var c target.Cost
 		err = b.during(ctx, s, "define", func() (err error) {
-			c, err = s.measure(func() error {
+			c, err = s.Measure(func() error {
 				if err := define(ctx, clients, first, n); err != nil {
 					return err
 				}
-				return everywhere(ctx, []*target{s.target}, func(client *rest.RESTClient) (bool, error) { return discovered(ctx, client, n) })
+				return everywhere(ctx, []*target.Target{s.Target}, func(client *rest.RESTClient) (bool, error) { return discovered(ctx, client, n) })
 			})
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		each = fmt.Sprintf("%.3g", float64(c.cpu[0])/float64(n-first)/float64(time.Millisecond))
+		each = fmt.Sprintf("%.3g", float64(c.CPU[0])/float64(n-first)/float64(time.Millisecond))
 	}
 	made, err := b.residentOf(ctx, s)
 	if err != nil {
@@ -206,20 +207,20 @@ func (b *bench) inNumber(ctx context.Context, s *side, first, n int, without int
 	}
 	var starts, cpu []float64
 	for range b.repeats {
-		if err := s.restart(ctx); err != nil {
+		if err := s.Restart(ctx); err != nil {
 			return err
 		}
-		err := everywhere(ctx, []*target{s.target}, func(client *rest.RESTClient) (bool, error) { return discovered(ctx, client, n) })
+		err := everywhere(ctx, []*target.Target{s.Target}, func(client *rest.RESTClient) (bool, error) { return discovered(ctx, client, n) })
 		if err != nil {
 			return err
 		}
-		starts = append(starts, s.own.Started.Seconds())
+		starts = append(starts, s.Own.Started.Seconds())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(calm):
 		}
-		used, err := s.cpu()
+		used, err := s.CPU()
 		if err != nil {
 			return err
 		}
@@ -230,7 +231,7 @@ func (b *bench) inNumber(ctx context.Context, s *side, first, n int, without int
 		return err
 	}
 	if b.profiles != "" {
-		if err := s.heap(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-definitions-%d-%s.pprof", n, s.name))); err != nil {
+		if err := s.Heap(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-definitions-%d-%s.pprof", n, s.name))); err != nil {
 			return err
 		}
 	}
@@ -246,7 +247,7 @@ func (b *bench) residentOf(ctx context.Context, s *side) (int64, error) {
 		return 0, ctx.Err()
 	case <-time.After(settle):
 	}
-	all, err := s.memory()
+	all, err := s.Memory()
 	if err != nil {
 		return 0, err
 	}

@@ -29,7 +29,7 @@ func (b *bench) discoveryOfAll(ctx context.Context, n int) error {
 	b.compareTable(fmt.Sprintf("Discovery of %d definitions", n), "document", "ms of CPU")
 	clients := map[*side]*rest.RESTClient{}
 	err := b.eachSide(func(s *side) (err error) {
-		if clients[s], err = s.client(json); err != nil {
+		if clients[s], err = s.Client(json); err != nil {
 			return err
 		}
 		return readDocuments(ctx, clients[s])

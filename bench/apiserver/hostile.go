@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
@@ -32,8 +31,6 @@ const (
 	probePause = 40 * time.Millisecond
 	// window is how long requests are timed at a time.
 	window = 10 * time.Second
-	// hugeAnswer is the size of a hostile webhook's answer in bytes.
-	hugeAnswer = 16 << 20
 )
 
 // attack is a kind of hostile request. Its failure is expected.
@@ -44,15 +41,15 @@ type attack struct {
 
 // hostile measures how long requests for ConfigMaps take while others send hostile requests.
 func (b *bench) hostile(ctx context.Context) error {
-	server := httptest.NewTLSServer(badAnswers())
+	server := httptest.NewTLSServer(sample.BadAnswers())
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	probing, attacking := map[*side][]*rest.RESTClient{}, map[*side][]*rest.RESTClient{}
 	err := b.eachSide(func(s *side) (err error) {
-		if probing[s], err = s.connect(ctx, probes, json); err != nil {
+		if probing[s], err = s.Connect(ctx, probes, json); err != nil {
 			return err
 		}
-		if attacking[s], err = s.connect(ctx, attackers, json); err != nil {
+		if attacking[s], err = s.Connect(ctx, attackers, json); err != nil {
 			return err
 		}
 		return b.openAttacks(ctx, s, server.URL, ca)
@@ -204,32 +201,4 @@ func attackDuring(ctx context.Context, a attack, with bool, probing, attacking [
 	}
 	ended.Wait()
 	return sent, times, errors.Join(errs...)
-}
-
-// badAnswers returns a webhook that is slow, or answers with a huge body, garbage or the wrong uid.
-func badAnswers() http.Handler {
-	var mu sync.Mutex
-	n, huge := 0, bytes.Repeat([]byte("["), hugeAnswer)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		n++
-		turn := n % 4
-		mu.Unlock()
-		w.Header().Set("Content-Type", json)
-		var body []byte
-		switch turn {
-		case 0:
-			select {
-			case <-r.Context().Done():
-			case <-time.After(time.Second):
-			}
-		case 1:
-			body = huge
-		case 2:
-			body = []byte("\x00{]")
-		case 3:
-			body = []byte(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "other", "allowed": true}}`)
-		}
-		_, _ = w.Write(body) // The apiserver may end the connection.
-	})
 }

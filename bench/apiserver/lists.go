@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/bench/target"
 )
 
 const (
@@ -40,15 +42,15 @@ func (b *bench) lists(ctx context.Context) error {
 		{"protobuf, one by field", protobuf, metav1.ListOptions{FieldSelector: "metadata.name=" + podName(b.listed/2)}, false},
 		{"protobuf, none by field", protobuf, metav1.ListOptions{FieldSelector: "spec.nodeName=n1"}, false},
 	} {
-		client, err := b.target.client(form.contentType)
+		client, err := b.target.Client(form.contentType)
 		if err != nil {
 			return err
 		}
-		var costs []cost
+		var costs []target.Cost
 		var bytes int
 		err = b.profile(ctx, "list "+form.name, func() error {
 			for range b.repeats {
-				c, err := b.target.measure(func() (err error) {
+				c, err := b.target.Measure(func() (err error) {
 					for range listings {
 						if bytes, err = list(ctx, client, form.opts, form.pages); err != nil {
 							return err
@@ -59,7 +61,7 @@ func (b *bench) lists(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				c.took /= listings
+				c.Took /= listings
 				costs = append(costs, c)
 			}
 			return nil

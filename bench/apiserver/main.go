@@ -25,6 +25,7 @@ import (
 
 	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/plane"
+	"github.com/garboard/garboard/bench/target"
 )
 
 // settings has the flags.
@@ -79,7 +80,7 @@ func parse(args []string) (settings, error) {
 // bench is a running benchmark.
 type bench struct {
 	settings
-	target *target
+	target *target.Target
 	report *report
 	plane  *plane.Plane // nil if the apiserver already existed
 	sides  []*side
@@ -96,7 +97,7 @@ func run(ctx context.Context, s settings) (err error) {
 	if err := b.open(ctx, dir); err != nil {
 		return err
 	}
-	b.report = newReport(os.Stdout, b.target.names())
+	b.report = newReport(os.Stdout, b.target.Names())
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -120,12 +121,12 @@ func (b *bench) profile(ctx context.Context, name string, work func() error) err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	taken := make(chan error, 1)
-	go func() { taken <- b.target.profile(ctx, filepath.Join(b.profiles, name+".pprof"), profileTime) }()
+	go func() { taken <- b.target.Profile(ctx, filepath.Join(b.profiles, name+".pprof"), target.ProfileTime) }()
 	began := time.Now()
 	if err := work(); err != nil {
 		return err
 	}
-	if time.Since(began) < profileTime {
+	if time.Since(began) < target.ProfileTime {
 		fmt.Fprintf(os.Stderr, "%s took less time than its profile; use more -requests\n", name)
 	}
 	return <-taken

@@ -17,10 +17,10 @@ const settle = 20 * time.Second
 // memory measures start-up and resident memory by the number of pods. For an apiserver that cannot
 // be restarted, it only measures the current memory.
 func (b *bench) memory(ctx context.Context) error {
-	if b.target.own == nil {
+	if b.target.Own == nil {
 		return b.memoryNow(ctx)
 	}
-	names := b.target.names()
+	names := b.target.Names()
 	columns := []string{"pods", "start-up, ms", "start-up, ms of CPU of the apiserver"}
 	for _, name := range names {
 		columns = append(columns, name+", MB, after the pods were created", name+", MB, after its restart")
@@ -39,14 +39,14 @@ func (b *bench) memory(ctx context.Context) error {
 		}
 		var starts, cpu []float64
 		for range b.repeats {
-			if err := b.target.restart(ctx); err != nil {
+			if err := b.target.Restart(ctx); err != nil {
 				return err
 			}
-			used, err := b.target.cpu()
+			used, err := b.target.CPU()
 			if err != nil {
 				return err
 			}
-			starts = append(starts, float64(b.target.own.Started)/float64(time.Millisecond))
+			starts = append(starts, float64(b.target.Own.Started)/float64(time.Millisecond))
 			cpu = append(cpu, float64(used[0])/float64(time.Millisecond))
 		}
 		restarted, err := b.resident(ctx)
@@ -54,7 +54,7 @@ func (b *bench) memory(ctx context.Context) error {
 			return err
 		}
 		if b.profiles != "" {
-			if err := b.target.heap(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n))); err != nil {
+			if err := b.target.Heap(ctx, filepath.Join(b.profiles, fmt.Sprintf("heap-%d.pprof", n))); err != nil {
 				return err
 			}
 		}
@@ -76,11 +76,11 @@ func (b *bench) resident(ctx context.Context) ([]int64, error) {
 		return nil, ctx.Err()
 	case <-time.After(settle):
 	}
-	return b.target.memory()
+	return b.target.Memory()
 }
 
 func (b *bench) memoryNow(ctx context.Context) error {
-	if len(b.target.processes) == 0 {
+	if len(b.target.Names()) == 0 {
 		return nil
 	}
 	resident, err := b.resident(ctx)
@@ -88,7 +88,7 @@ func (b *bench) memoryNow(ctx context.Context) error {
 		return err
 	}
 	b.report.Table("Memory as it is", "process", "MB")
-	for i, name := range b.target.names() {
+	for i, name := range b.target.Names() {
 		b.report.Row(name, megabytes(resident[i]))
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/bench/target"
 )
 
 const (
@@ -36,7 +38,7 @@ const allowBinding = `{
 func (b *bench) policies(ctx context.Context) error {
 	clients := map[*side][]*rest.RESTClient{}
 	err := b.eachSide(func(s *side) (err error) {
-		if clients[s], err = s.connect(ctx, writers, json); err != nil {
+		if clients[s], err = s.Connect(ctx, writers, json); err != nil {
 			return err
 		}
 		if err := makeNamespace(ctx, clients[s][0]); err != nil {
@@ -51,7 +53,7 @@ func (b *bench) policies(ctx context.Context) error {
 		return err
 	}
 	b.compareTable(fmt.Sprintf("A policy that allows all: %d updates of ConfigMaps by %d clients", b.requests, writers), "policy", "µs of CPU")
-	var without, with [][]cost
+	var without, with [][]target.Cost
 	for turn := range b.repeats {
 		for step := range 2 {
 			bound := (turn+step)%2 == 0
@@ -101,13 +103,13 @@ func bind(ctx context.Context, client *rest.RESTClient, bound bool) error {
 }
 
 // minus returns the differences of costs, turn by turn.
-func minus(a, b [][]cost) [][]cost {
-	rest := make([][]cost, len(a))
+func minus(a, b [][]target.Cost) [][]target.Cost {
+	rest := make([][]target.Cost, len(a))
 	for side := range a {
 		for turn := range a[side] {
-			c := cost{took: a[side][turn].took - b[side][turn].took}
-			for p := range a[side][turn].cpu {
-				c.cpu = append(c.cpu, a[side][turn].cpu[p]-b[side][turn].cpu[p])
+			c := target.Cost{Took: a[side][turn].Took - b[side][turn].Took}
+			for p := range a[side][turn].CPU {
+				c.CPU = append(c.CPU, a[side][turn].CPU[p]-b[side][turn].CPU[p])
 			}
 			rest[side] = append(rest[side], c)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/bench/target"
 )
 
 // report prints rows of Markdown tables.
@@ -16,12 +17,6 @@ type report struct {
 
 func newReport(to io.Writer, processes []string) *report {
 	return &report{Report: measure.Report{To: to}, processes: processes}
-}
-
-// cost is the CPU time that each process used for some work, and the duration of the work.
-type cost struct {
-	cpu  []time.Duration
-	took time.Duration
 }
 
 // costColumns returns the headings for costCells.
@@ -37,8 +32,8 @@ func (r *report) costColumns(unit string) []string {
 }
 
 // costCells returns the medians of the CPU time per operation, for n operations, in the given unit.
-func (r *report) costCells(costs []cost, n int, unit time.Duration) []string {
-	format := func(of func(c cost) time.Duration) string {
+func (r *report) costCells(costs []target.Cost, n int, unit time.Duration) []string {
+	format := func(of func(c target.Cost) time.Duration) string {
 		values := make([]float64, len(costs))
 		for i, c := range costs {
 			values[i] = float64(of(c)) / float64(n) / float64(unit)
@@ -47,12 +42,12 @@ func (r *report) costCells(costs []cost, n int, unit time.Duration) []string {
 	}
 	var cells []string
 	for i := range r.processes {
-		cells = append(cells, format(func(c cost) time.Duration { return c.cpu[i] }))
+		cells = append(cells, format(func(c target.Cost) time.Duration { return c.CPU[i] }))
 	}
 	if len(r.processes) > 1 {
-		cells = append(cells, "**"+format(func(c cost) time.Duration {
+		cells = append(cells, "**"+format(func(c target.Cost) time.Duration {
 			var sum time.Duration
-			for _, d := range c.cpu {
+			for _, d := range c.CPU {
 				sum += d
 			}
 			return sum
@@ -62,10 +57,10 @@ func (r *report) costCells(costs []cost, n int, unit time.Duration) []string {
 }
 
 // tookCell returns the median of the durations, in milliseconds.
-func tookCell(costs []cost) string {
+func tookCell(costs []target.Cost) string {
 	values := make([]float64, len(costs))
 	for i, c := range costs {
-		values[i] = float64(c.took) / float64(time.Millisecond)
+		values[i] = float64(c.Took) / float64(time.Millisecond)
 	}
 	return fmt.Sprintf("%.4g", measure.Median(values))
 }

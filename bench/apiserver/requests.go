@@ -17,6 +17,7 @@ import (
 
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/sample"
+	"github.com/garboard/garboard/bench/target"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // prepare creates the namespace, with no pods, and the service account that pods need where no
 // controller creates it.
 func (b *bench) prepare(ctx context.Context) error {
-	client, err := b.target.client(protobuf)
+	client, err := b.target.Client(protobuf)
 	if err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func makeNamespace(ctx context.Context, client *rest.RESTClient) error {
 
 // clean removes what prepare and the measurements created.
 func (b *bench) clean(ctx context.Context) error {
-	if b.target.own != nil {
+	if b.target.Own != nil {
 		return nil // it is deleted with its data
 	}
 	if err := b.deleteAll(ctx); err != nil {
 		return err
 	}
-	client, err := b.target.client(protobuf)
+	client, err := b.target.Client(protobuf)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (b *bench) clean(ctx context.Context) error {
 }
 
 func (b *bench) deleteAll(ctx context.Context) error {
-	client, err := b.target.client(protobuf)
+	client, err := b.target.Client(protobuf)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (b *bench) deleteAll(ctx context.Context) error {
 }
 
 func (b *bench) existing(ctx context.Context) int {
-	client, err := b.target.client(protobuf)
+	client, err := b.target.Client(protobuf)
 	if err != nil {
 		return 0
 	}
@@ -135,7 +136,7 @@ func (b *bench) each(ctx context.Context, clients, n int, do verb) error {
 
 // clientsFor creates clients with established connections.
 func (b *bench) clientsFor(ctx context.Context, n int) ([]*rest.RESTClient, error) {
-	return b.target.connect(ctx, n, protobuf)
+	return b.target.Connect(ctx, n, protobuf)
 }
 
 // spread distributes the numbers below n over the clients.
@@ -172,7 +173,7 @@ func (b *bench) requestsPart(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		costs, times := map[string][]cost{}, map[string][]time.Duration{}
+		costs, times := map[string][]target.Cost{}, map[string][]time.Duration{}
 		for range b.repeats {
 			for _, v := range verbs {
 				lasted := make([]time.Duration, b.requests)
@@ -183,7 +184,7 @@ func (b *bench) requestsPart(ctx context.Context) error {
 					return err
 				}
 				err := b.profile(ctx, fmt.Sprintf("%s-%d", v.name, clients), func() error {
-					c, err := b.target.measure(func() error { return spread(ctx, connected, b.requests, timed) })
+					c, err := b.target.Measure(func() error { return spread(ctx, connected, b.requests, timed) })
 					costs[v.name] = append(costs[v.name], c)
 					return err
 				})
@@ -196,7 +197,7 @@ func (b *bench) requestsPart(ctx context.Context) error {
 		for _, v := range verbs {
 			var rates []float64
 			for _, c := range costs[v.name] {
-				rates = append(rates, float64(b.requests)/c.took.Seconds())
+				rates = append(rates, float64(b.requests)/c.Took.Seconds())
 			}
 			slices.Sort(times[v.name])
 			part := func(share float64) string {

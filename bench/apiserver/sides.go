@@ -9,11 +9,12 @@ import (
 
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/plane"
+	"github.com/garboard/garboard/bench/target"
 )
 
 // side is one of the apiservers that are compared.
 type side struct {
-	*target
+	*target.Target
 	name string
 }
 
@@ -21,7 +22,7 @@ type side struct {
 // given.
 func (b *bench) open(ctx context.Context, dir string) (err error) {
 	if b.kubeconfig != "" {
-		b.target, err = open(b.settings)
+		b.target, err = target.Open(b.kubeconfig, b.pids)
 		b.sides = []*side{{b.target, "apiserver"}}
 		return err
 	}
@@ -32,7 +33,7 @@ func (b *bench) open(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.target, err = start(ctx, own); err != nil {
+	if b.target, err = target.Start(ctx, own); err != nil {
 		return err
 	}
 	b.sides = []*side{{b.target, "Garboard"}}
@@ -42,7 +43,7 @@ func (b *bench) open(ctx context.Context, dir string) (err error) {
 	if own, err = b.plane.Kubernetes(ctx, b.kubernetes); err != nil {
 		return err
 	}
-	other, err := start(ctx, own)
+	other, err := target.Start(ctx, own)
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", b.kubernetes, err)
 	}
@@ -52,8 +53,8 @@ func (b *bench) open(ctx context.Context, dir string) (err error) {
 
 func (b *bench) close() {
 	for _, s := range b.sides {
-		if s.target != nil {
-			s.close()
+		if s.Target != nil {
+			s.Close()
 		}
 	}
 	if b.plane != nil {
@@ -63,11 +64,11 @@ func (b *bench) close() {
 
 // once measures work on all sides. The order changes from turn to turn, so that no side always follows the
 // other.
-func (b *bench) once(turn int, work func(s *side) error) ([]cost, error) {
-	costs := make([]cost, len(b.sides))
+func (b *bench) once(turn int, work func(s *side) error) ([]target.Cost, error) {
+	costs := make([]target.Cost, len(b.sides))
 	for i := range b.sides {
 		n := (i + turn) % len(b.sides)
-		c, err := b.sides[n].measure(func() error { return work(b.sides[n]) })
+		c, err := b.sides[n].Measure(func() error { return work(b.sides[n]) })
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.sides[n].name, err)
 		}
@@ -77,8 +78,8 @@ func (b *bench) once(turn int, work func(s *side) error) ([]cost, error) {
 }
 
 // turns measures work on all sides in turn, repeats times, and returns the costs of each side.
-func (b *bench) turns(work func(s *side) error) ([][]cost, error) {
-	var costs [][]cost
+func (b *bench) turns(work func(s *side) error) ([][]target.Cost, error) {
+	var costs [][]target.Cost
 	for turn := range b.repeats {
 		one, err := b.once(turn, work)
 		if err != nil {
@@ -90,9 +91,9 @@ func (b *bench) turns(work func(s *side) error) ([][]cost, error) {
 }
 
 // appendEach appends one measurement of each side.
-func appendEach(all [][]cost, one []cost) [][]cost {
+func appendEach(all [][]target.Cost, one []target.Cost) [][]target.Cost {
 	if all == nil {
-		all = make([][]cost, len(one))
+		all = make([][]target.Cost, len(one))
 	}
 	for i, c := range one {
 		all[i] = append(all[i], c)
@@ -101,7 +102,7 @@ func appendEach(all [][]cost, one []cost) [][]cost {
 }
 
 // profiled is turns with a CPU profile of each side, if profiles are wanted.
-func (b *bench) profiled(ctx context.Context, name string, work func(s *side) error) ([][]cost, error) {
+func (b *bench) profiled(ctx context.Context, name string, work func(s *side) error) ([][]target.Cost, error) {
 	costs, err := b.turns(work)
 	if err != nil || b.profiles == "" {
 		return costs, err
@@ -109,7 +110,7 @@ func (b *bench) profiled(ctx context.Context, name string, work func(s *side) er
 	return costs, b.eachSide(func(s *side) error {
 		began := time.Now()
 		return b.during(ctx, s, name, func() (err error) {
-			for err == nil && time.Since(began) < profileTime {
+			for err == nil && time.Since(began) < target.ProfileTime {
 				err = work(s)
 			}
 			return err
@@ -125,7 +126,9 @@ func (b *bench) during(ctx context.Context, s *side, name string, work func() er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	taken := make(chan error, 1)
-	go func() { taken <- s.profile(ctx, filepath.Join(b.profiles, name+" "+s.name+".pprof"), profileTime) }()
+	go func() {
+		taken <- s.Profile(ctx, filepath.Join(b.profiles, name+" "+s.name+".pprof"), target.ProfileTime)
+	}()
 	if err := work(); err != nil {
 		return err
 	}
@@ -136,11 +139,11 @@ func (b *bench) during(ctx context.Context, s *side, name string, work func() er
 func (b *bench) compareTable(title, what, unit string) {
 	columns := []string{what}
 	for _, s := range b.sides {
-		for _, name := range b.target.names() {
+		for _, name := range b.target.Names() {
 			columns = append(columns, fmt.Sprintf("%s: %s, %s", s.name, name, unit))
 		}
 	}
-	if len(b.sides) > 1 && len(b.target.names()) > 0 {
+	if len(b.sides) > 1 && len(b.target.Names()) > 0 {
 		columns = append(columns, "**apiservers, ratio**")
 	}
 	b.report.Table(title+fmt.Sprintf(" (medians of %d, with quartiles)", b.repeats), columns...)
@@ -148,21 +151,21 @@ func (b *bench) compareTable(title, what, unit string) {
 
 // compareRow prints the CPU time of one of n operations on each side, and how the first side's apiserver
 // compares with the second's, turn by turn.
-func (b *bench) compareRow(what string, costs [][]cost, n int, unit time.Duration) {
+func (b *bench) compareRow(what string, costs [][]target.Cost, n int, unit time.Duration) {
 	cells := []string{what}
 	for _, of := range costs {
-		for p := range b.target.names() {
+		for p := range b.target.Names() {
 			var values []float64
 			for _, c := range of {
-				values = append(values, float64(c.cpu[p])/float64(n)/float64(unit))
+				values = append(values, float64(c.CPU[p])/float64(n)/float64(unit))
 			}
 			cells = append(cells, spreadCell(values))
 		}
 	}
-	if len(costs) > 1 && len(b.target.names()) > 0 {
+	if len(costs) > 1 && len(b.target.Names()) > 0 {
 		var ratios []float64
 		for turn := range costs[0] {
-			ratios = append(ratios, float64(costs[0][turn].cpu[0])/float64(max(costs[1][turn].cpu[0], 1)))
+			ratios = append(ratios, float64(costs[0][turn].CPU[0])/float64(max(costs[1][turn].CPU[0], 1)))
 		}
 		cells = append(cells, "**"+spreadCell(ratios)+"**")
 	}

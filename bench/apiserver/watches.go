@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/bench/target"
 )
 
 // deliveryTimeout bounds the wait for the last event.
@@ -46,11 +48,11 @@ func (b *bench) watches(ctx context.Context) error {
 }
 
 // watched measures changes with n watchers, minus the same changes without watchers.
-func (b *bench) watched(ctx context.Context, n int, contentType, name string, change func() error) ([]cost, error) {
+func (b *bench) watched(ctx context.Context, n int, contentType, name string, change func() error) ([]target.Cost, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	var alone []cost
+	var alone []target.Cost
 	for range b.repeats {
-		c, err := b.target.measure(change)
+		c, err := b.target.Measure(change)
 		if err != nil {
 			cancel()
 			return nil, err
@@ -62,7 +64,7 @@ func (b *bench) watched(ctx context.Context, n int, contentType, name string, ch
 	defer cancel()
 	var received atomic.Int64
 	for range n {
-		client, err := b.target.client(contentType)
+		client, err := b.target.Client(contentType)
 		if err != nil {
 			return nil, err
 		}
@@ -75,11 +77,11 @@ func (b *bench) watched(ctx context.Context, n int, contentType, name string, ch
 			count(stream, contentType, &received)
 		})
 	}
-	var costs []cost
+	var costs []target.Cost
 	err := b.profile(ctx, name, func() error {
 		for i := range b.repeats {
 			want := received.Load() + int64(n*b.events)
-			c, err := b.target.measure(func() error {
+			c, err := b.target.Measure(func() error {
 				if err := change(); err != nil {
 					return err
 				}
@@ -88,8 +90,8 @@ func (b *bench) watched(ctx context.Context, n int, contentType, name string, ch
 			if err != nil {
 				return err
 			}
-			for p := range c.cpu {
-				c.cpu[p] -= alone[i].cpu[p]
+			for p := range c.CPU {
+				c.CPU[p] -= alone[i].CPU[p]
 			}
 			costs = append(costs, c)
 		}

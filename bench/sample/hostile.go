@@ -1,9 +1,13 @@
 package sample
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
+	"time"
 )
 
 // TrapGroup is the API group of the kinds with which the benchmark of hostile requests burdens an apiserver.
@@ -105,4 +109,35 @@ func text(value map[string]any) []byte {
 		panic(err) // It has only texts, numbers, maps and lists.
 	}
 	return data
+}
+
+// hugeAnswer is the size of a hostile webhook's answer in bytes.
+const hugeAnswer = 16 << 20
+
+// BadAnswers returns a webhook that is slow, or answers with a huge body, garbage or the wrong uid.
+func BadAnswers() http.Handler {
+	var mu sync.Mutex
+	n, huge := 0, bytes.Repeat([]byte("["), hugeAnswer)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n++
+		turn := n % 4
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		var body []byte
+		switch turn {
+		case 0:
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Second):
+			}
+		case 1:
+			body = huge
+		case 2:
+			body = []byte("\x00{]")
+		case 3:
+			body = []byte(`{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "other", "allowed": true}}`)
+		}
+		_, _ = w.Write(body) // The apiserver may end the connection.
+	})
 }

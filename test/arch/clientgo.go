@@ -37,9 +37,10 @@ var clientGoRooms = map[string][]string{
 	// Definitions of custom resources name fields by JSON paths.
 	"services/apiserver/internal/kinds/custom": {"util/jsonpath"},
 	// Programs that act as users of the plane.
-	"bench/apiserver":       {"kubernetes/scheme", "rest", "tools/clientcmd"},
+	"bench/apiserver":       {"kubernetes/scheme", "rest"},
 	"bench/fabric":          {"kubernetes", "rest"},
 	"bench/plane":           {"rest", "tools/clientcmd", "tools/clientcmd/api"},
+	"bench/target":          {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"test/chaos/load":       {"rest"},
 	"test/chaos/plane":      {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"test/conformance":      {"tools/clientcmd"},

@@ -73,7 +73,7 @@ func (r *Resource) create(ctx context.Context, namespace string, obj scheme.Obje
 	if user, ok := authn.UserFrom(ctx); ok && r.strategy.Author != nil {
 		r.strategy.Author(obj, user)
 	}
-	if err := r.inTurn(ctx, func() error { return r.validateNew(obj) }); err != nil {
+	if err := r.validateNew(ctx, obj); err != nil {
 		return nil, err
 	}
 	warnAbout(ctx, obj, r.strategy.Warnings)
@@ -181,7 +181,12 @@ func (r *Resource) explainExisting(ctx context.Context, namespace, name string, 
 	return &apierrors.StatusError{ErrStatus: explained}
 }
 
-func (r *Resource) validateNew(obj scheme.Object) error {
+func (r *Resource) validateNew(ctx context.Context, obj scheme.Object) error {
+	end, err := r.registry.turns.Take(ctx, r.strategy)
+	if err != nil {
+		return err
+	}
+	defer end()
 	var errs field.ErrorList
 	if r.strategy.Validate != nil {
 		errs = r.strategy.Validate(obj)

@@ -2,11 +2,13 @@ package registry
 
 import (
 	"context"
+	"runtime"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -55,3 +57,20 @@ func (r *Registry) Lookup() admission.Lookup { return lookup{r} }
 
 // Failure returns what the watch's feed failed with.
 func (w *Watch) Failure() error { return w.failed }
+
+// TakeTurns takes the turns of costly validations until the returned function is called.
+func (r *Registry) TakeTurns(ctx context.Context) (end func(), err error) {
+	var ends []func()
+	for range max(1, runtime.GOMAXPROCS(0)-1) {
+		one, err := r.turns.Take(ctx, &kinds.Definition{Costly: true})
+		if err != nil {
+			return nil, err
+		}
+		ends = append(ends, one)
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}, nil
+}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -16,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
+	"github.com/garboard/garboard/services/apiserver/internal/registry/turns"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
@@ -51,7 +51,7 @@ type Registry struct {
 	resources *perkind.Memo[Resource]
 	admission *admission.Chain
 	owners    *managedfields.Owners
-	turns     *semaphore.Weighted // of costly validations
+	turns     *turns.Turns // of costly validations
 }
 
 // New returns the registry of all kinds of config.Catalog. It starts nothing.
@@ -64,7 +64,7 @@ func New(config Config) (*Registry, error) {
 	}
 	table := config.Catalog.Table()
 	r := &Registry{
-		config: config, log: config.Logger, table: table, turns: newTurns(),
+		config: config, log: config.Logger, table: table, turns: turns.New(),
 	}
 	r.owners = managedfields.New(managedfields.Config{Table: table, Conversion: r.conversion, Definition: config.Catalog.Of, Logger: config.Logger})
 	admit, err := plugins.New(plugins.Config{

@@ -143,7 +143,7 @@ func (u *updating) next(ctx context.Context, current scheme.Object) (scheme.Obje
 		return nil, err
 	}
 	u.prepare(obj, old)
-	if err := r.inTurn(ctx, func() error { return u.validate(obj, old) }); err != nil {
+	if err := u.validate(ctx, obj, old); err != nil {
 		return nil, err
 	}
 	if u.rules.Warnings != nil {
@@ -275,7 +275,12 @@ func (u *updating) prepare(obj, old scheme.Object) {
 	}
 }
 
-func (u *updating) validate(obj, old scheme.Object) error {
+func (u *updating) validate(ctx context.Context, obj, old scheme.Object) error {
+	end, err := u.resource.registry.turns.Take(ctx, u.resource.strategy)
+	if err != nil {
+		return err
+	}
+	defer end()
 	errs := metadata.ValidateUpdate(obj, old)
 	if u.rules.Validate != nil {
 		errs = append(errs, u.rules.Validate(obj, old)...)

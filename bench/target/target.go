@@ -1,4 +1,5 @@
-package main
+// Package target is an apiserver that a benchmark measures: how to reach it, and what its processes cost.
+package target
 
 import (
 	"context"
@@ -20,34 +21,41 @@ import (
 	"github.com/garboard/garboard/bench/plane"
 )
 
-// profileTime is the duration of a CPU profile.
-const profileTime = 10 * time.Second
+// ProfileTime is the duration of a CPU profile.
+const ProfileTime = 10 * time.Second
 
-// target is the measured apiserver.
-type target struct {
+// Target is the measured apiserver.
+type Target struct {
+	// Own is the apiserver that the benchmark started; nil if it already existed.
+	Own       *plane.Server
 	config    *rest.Config
 	processes []measure.Process
-	own       *plane.Server // nil if the apiserver already existed
 }
 
-// start starts an apiserver.
-func start(ctx context.Context, own *plane.Server) (*target, error) {
-	t := &target{own: own}
-	if err := t.restart(ctx); err != nil {
+// Cost is the CPU time that each process used for some work, and the duration of the work.
+type Cost struct {
+	CPU  []time.Duration
+	Took time.Duration
+}
+
+// Start starts an apiserver.
+func Start(ctx context.Context, own *plane.Server) (*Target, error) {
+	t := &Target{Own: own}
+	if err := t.Restart(ctx); err != nil {
 		own.Stop()
 		return nil, err
 	}
 	return t, nil
 }
 
-// open connects to the apiserver that the flags name.
-func open(s settings) (*target, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+// Open connects to the apiserver that the flags name.
+func Open(kubeconfig, pids string) (*Target, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s.kubeconfig, err)
+		return nil, fmt.Errorf("reading %s: %w", kubeconfig, err)
 	}
-	t := &target{config: config}
-	for pair := range strings.SplitSeq(s.pids, ",") {
+	t := &Target{config: config}
+	for pair := range strings.SplitSeq(pids, ",") {
 		if pair == "" {
 			continue
 		}
@@ -61,23 +69,23 @@ func open(s settings) (*target, error) {
 	return t, nil
 }
 
-// restart starts or restarts the benchmark's own apiserver.
-func (t *target) restart(ctx context.Context) error {
-	config, err := t.own.Restart(ctx)
+// Restart starts or restarts the benchmark's own apiserver.
+func (t *Target) Restart(ctx context.Context) error {
+	config, err := t.Own.Restart(ctx)
 	if err != nil {
 		return err
 	}
-	t.config, t.processes = config, t.own.Processes()
+	t.config, t.processes = config, t.Own.Processes()
 	return nil
 }
 
-func (t *target) close() {
-	if t.own != nil {
-		t.own.Stop()
+func (t *Target) Close() {
+	if t.Own != nil {
+		t.Own.Stop()
 	}
 }
 
-func (t *target) names() []string {
+func (t *Target) Names() []string {
 	var names []string
 	for _, p := range t.processes {
 		names = append(names, p.Name)
@@ -85,8 +93,8 @@ func (t *target) names() []string {
 	return names
 }
 
-// client creates a client for core/v1 with its own connection.
-func (t *target) client(contentType string) (*rest.RESTClient, error) {
+// Client creates a client for core/v1 with its own connection.
+func (t *Target) Client(contentType string) (*rest.RESTClient, error) {
 	config := rest.CopyConfig(t.config)
 	config.QPS = -1
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
@@ -101,11 +109,11 @@ func (t *target) client(contentType string) (*rest.RESTClient, error) {
 	return client, nil
 }
 
-// connect creates clients with established connections.
-func (t *target) connect(ctx context.Context, n int, contentType string) ([]*rest.RESTClient, error) {
+// Connect creates clients with established connections.
+func (t *Target) Connect(ctx context.Context, n int, contentType string) ([]*rest.RESTClient, error) {
 	all := make([]*rest.RESTClient, n)
 	for i := range all {
-		client, err := t.client(contentType)
+		client, err := t.Client(contentType)
 		if err != nil {
 			return nil, err
 		}
@@ -117,32 +125,32 @@ func (t *target) connect(ctx context.Context, n int, contentType string) ([]*res
 	return all, nil
 }
 
-// measure returns the cost of work.
-func (t *target) measure(work func() error) (cost, error) {
-	before, err := t.cpu()
+// Measure returns the cost of work.
+func (t *Target) Measure(work func() error) (Cost, error) {
+	before, err := t.CPU()
 	if err != nil {
-		return cost{}, err
+		return Cost{}, err
 	}
 	began := time.Now()
 	if err := work(); err != nil {
-		return cost{}, err
+		return Cost{}, err
 	}
-	c := cost{took: time.Since(began)}
-	after, err := t.cpu()
+	c := Cost{Took: time.Since(began)}
+	after, err := t.CPU()
 	if err != nil {
-		return cost{}, err
+		return Cost{}, err
 	}
 	for i := range after {
-		c.cpu = append(c.cpu, after[i]-before[i])
+		c.CPU = append(c.CPU, after[i]-before[i])
 	}
 	return c, nil
 }
 
-// cpu returns the CPU time that each process has used, in user and kernel mode.
-func (t *target) cpu() ([]time.Duration, error) { return each(t.processes, measure.Process.CPU) }
+// CPU returns the CPU time that each process has used, in user and kernel mode.
+func (t *Target) CPU() ([]time.Duration, error) { return each(t.processes, measure.Process.CPU) }
 
-// memory returns the resident memory of each process, in bytes.
-func (t *target) memory() ([]int64, error) { return each(t.processes, measure.Process.Resident) }
+// Memory returns the resident memory of each process, in bytes.
+func (t *Target) Memory() ([]int64, error) { return each(t.processes, measure.Process.Resident) }
 
 func each[T any](processes []measure.Process, of func(measure.Process) (T, error)) ([]T, error) {
 	var all []T
@@ -156,18 +164,18 @@ func each[T any](processes []measure.Process, of func(measure.Process) (T, error
 	return all, nil
 }
 
-// heap writes a heap profile of the apiserver after a collection.
-func (t *target) heap(ctx context.Context, path string) error {
+// Heap writes a heap profile of the apiserver after a collection.
+func (t *Target) Heap(ctx context.Context, path string) error {
 	return t.debug(ctx, path, "/debug/pprof/heap", url.Values{"gc": {"1"}})
 }
 
-// profile writes a CPU profile of the apiserver.
-func (t *target) profile(ctx context.Context, path string, length time.Duration) error {
+// Profile writes a CPU profile of the apiserver.
+func (t *Target) Profile(ctx context.Context, path string, length time.Duration) error {
 	return t.debug(ctx, path, "/debug/pprof/profile", url.Values{"seconds": {strconv.Itoa(int(length.Seconds()))}})
 }
 
-func (t *target) debug(ctx context.Context, path, from string, query url.Values) error {
-	client, err := t.client("application/json")
+func (t *Target) debug(ctx context.Context, path, from string, query url.Values) error {
+	client, err := t.Client("application/json")
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-custom bench-hostile bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-custom bench-hostile bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -103,10 +103,15 @@ upstream: ## Compare the services with Kubernetes' own code, with SEEDS random w
 		name=$${module%%=*} data=$(CURDIR)/$${module#*=}/testdata; echo "== $$name"; \
 		(cd test/upstream/$$name && go test -count=1 -timeout 3h . -seeds $(SEEDS) -report $(CURDIR)/bin/upstream-$$name.txt \
 			$(if $(SEED),-seed $(SEED),-vectors $$data)) || failed="$$failed $$name"; \
-	done; echo "== controllers"; (cd test/upstream/controllers && go test -count=1 .) || failed="$$failed controllers"; \
+	done; echo "== controllers"; $(MAKE) --no-print-directory upstream-controllers || failed="$$failed controllers"; \
 	echo "== customresources"; $(MAKE) --no-print-directory upstream-crd || failed="$$failed customresources"; \
 	echo "== swap"; $(MAKE) --no-print-directory upstream-swap || failed="$$failed swap"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+upstream-controllers: ## Compare what our controllers and kube-controller-manager write. ONLY=REGEX selects scripts.
+	@mkdir -p bin
+	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -parallel 8 $(if $(ONLY),-run 'TestDifferential/.*/$(ONLY)') \
+		. -report $(CURDIR)/bin/upstream-controllers.txt
 
 upstream-crd: ## Run Kubernetes' own integration tests of custom resources. ONLY=REGEX selects some.
 	@mkdir -p bin

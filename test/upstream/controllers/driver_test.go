@@ -67,11 +67,9 @@ func (p *plane) drive(t *testing.T) {
 
 func (d *driver) addNode(ctx context.Context, name string) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
-	node, err := d.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
-	if err != nil {
+	if _, err := d.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a node: %w", err)
 	}
-	node.Status.Capacity = corev1.ResourceList{}
 	now := metav1.Now()
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady} {
 		status := corev1.ConditionFalse
@@ -82,7 +80,12 @@ func (d *driver) addNode(ctx context.Context, name string) error {
 			Type: kind, Status: status, Reason: "Driven", LastHeartbeatTime: now, LastTransitionTime: now,
 		})
 	}
-	if _, err := d.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+	body, err := json.Marshal(map[string]any{"status": node.Status})
+	if err != nil {
+		return err
+	}
+	// Controllers write to the node at the same time.
+	if _, err := d.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("writing a node's status: %w", err)
 	}
 	return nil

@@ -174,6 +174,9 @@ func unordered(field string) bool {
 }
 
 func cleanText(text string, uids map[string]string) string {
+	if strings.HasPrefix(text, "-----BEGIN CERTIFICATE-----") {
+		return "CERTIFICATE" // Each plane has an authority of its own.
+	}
 	if _, err := netip.ParseAddr(text); err == nil {
 		return "IP"
 	}

@@ -93,7 +93,15 @@ func (d *driver) addNode(ctx context.Context, name string) error {
 
 // renew keeps the nodes alive by their heartbeats.
 func (d *driver) renew(ctx context.Context) error {
-	for _, name := range nodes() {
+	found, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, node := range found.Items {
+		name := node.Name
+		if len(node.Status.Conditions) == 0 {
+			continue // Its agent has never reported.
+		}
 		body := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
 		if _, err := d.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status"); err != nil {
 			return err

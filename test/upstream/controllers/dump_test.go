@@ -125,6 +125,11 @@ func strip(obj unstructured.Unstructured) map[string]any {
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "name", "namespace", "selfLink"} {
 		delete(meta, field)
 	}
+	// How many writes led to a spec depends on when a controller saw what. That its status is of the last one does not.
+	if status, is := content["status"].(map[string]any); is && status["observedGeneration"] != nil {
+		status["observedGeneration"] = fmt.Sprint("of the spec: ", status["observedGeneration"] == meta["generation"])
+	}
+	delete(meta, "generation")
 	delete(content, "apiVersion")
 	delete(content, "kind")
 	if spec, is := content["spec"].(map[string]any); is && obj.GetKind() == "Pod" {
@@ -145,6 +150,9 @@ func clean(value any, uids map[string]string, field string) any {
 	case map[string]any:
 		cleaned := map[string]any{}
 		for key, item := range value {
+			if key == "resourceVersion" {
+				continue
+			}
 			cleaned[cleanText(key, uids)] = clean(item, uids, key)
 		}
 		return cleaned

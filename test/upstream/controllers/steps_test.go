@@ -93,7 +93,7 @@ func remove(resource, name string, policy metav1.DeletionPropagation) step {
 	}}
 }
 
-// eachPod does something with the first pods, by name, that have labels.
+// eachPod does something with the first pods, by node, that have labels.
 func eachPod(what string, most int, labels string, do func(ctx context.Context, pods dynamic.ResourceInterface, name string) error) step {
 	return step{what, func(ctx context.Context, p *plane, home string) error {
 		pods, err := p.named("pods", home)
@@ -107,6 +107,10 @@ func eachPod(what string, most int, labels string, do func(ctx context.Context, 
 		if len(found.Items) < most {
 			return fmt.Errorf("there are %d pods with %s, not %d", len(found.Items), labels, most)
 		}
+		// Names are random; nodes are not, where they matter.
+		slices.SortStableFunc(found.Items, func(a, b unstructured.Unstructured) int {
+			return strings.Compare(nodeNamed(a), nodeNamed(b))
+		})
 		for _, pod := range found.Items[:most] {
 			if err := do(ctx, pods, pod.GetName()); err != nil {
 				return err
@@ -114,6 +118,11 @@ func eachPod(what string, most int, labels string, do func(ctx context.Context, 
 		}
 		return nil
 	}}
+}
+
+func nodeNamed(pod unstructured.Unstructured) string {
+	name, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
+	return name
 }
 
 // removePods has a foreign writer delete pods.

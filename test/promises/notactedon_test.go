@@ -35,6 +35,8 @@ var signs = map[string]sign{
 	"CoordinatedLeaderElection": {"services/apiserver/internal", `\.PreferredHolder\b`},
 	"EvictionRequestAPI":        {"services/apiserver/internal/registry", `\.EvictionResponders\b`},
 
+	"kubelet CSIDriver":                                         {"services/nodeagent", `\bCSIDriver\b`},
+	"kubelet CSINode":                                           {"services/nodeagent", `\bCSINode\b`},
 	"kubelet ClusterTrustBundle":                                {"services/nodeagent", `\.ClusterTrustBundle\b`},
 	"kubelet PodCertificateRequest":                             {"services/nodeagent", `\.PodCertificate\b`},
 	"VolumeBinding":                                             {"services/scheduler", `CSIStorageCapacity`},
@@ -147,6 +149,7 @@ var acts = map[string]string{
 	"StorageClass":          "persistentvolume-binder-controller",
 	"VolumeAttributesClass": "volumeattributesclass-protection-controller", "Job": "job-controller",
 	"CronJob": "cronjob-controller", "StatefulSet": "statefulset-controller", "DaemonSet": "daemonset-controller",
+	"VolumeAttachment":          "persistentvolume-attach-detach-controller",
 	"HorizontalPodAutoscaler":   "horizontal-pod-autoscaler-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller", "Pod": "scheduler, node agent",

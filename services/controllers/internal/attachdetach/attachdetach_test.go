@@ -32,9 +32,9 @@ func TestAttachAndDetach(t *testing.T) {
 		if from := a.Spec.Source; from.PersistentVolumeName == nil || *from.PersistentVolumeName != "v-c" || from.InlineVolumeSpec != nil {
 			t.Errorf("the attachment's source is %+v", from)
 		}
-		listed(t, p, "not attached yet", "a")
+		expectListed(t, p, "not attached yet", "a")
 		answer(p, "a", isAttached)
-		listed(t, p, "attached", "a", volumeName)
+		expectListed(t, p, "attached", "a", volumeName)
 		load(p, aPod("q", "a", "c"))
 		if got, want := told(p, succeeded), []string{`p: AttachVolume.Attach succeeded for volume "v-c" `}; !slices.Equal(got, want) {
 			t.Errorf("the Events are %q, want %q", got, want)
@@ -43,11 +43,11 @@ func TestAttachAndDetach(t *testing.T) {
 		ends(p, "p")
 		ends(p, "q")
 		expect(t, p, "still mounted", driver+" a")
-		listed(t, p, "still mounted", "a", volumeName)
+		expectListed(t, p, "still mounted", "a", volumeName)
 		p.ClearCalls()
 		setNode(p, "a", using())
 		expect(t, p, "unmounted")
-		listed(t, p, "unmounted", "a")
+		expectListed(t, p, "unmounted", "a")
 		// The first write is the test's. The status comes first: the node must not mount what goes away.
 		if got, want := writesOf(p), []string{"update nodes/status", "patch nodes/status", "delete volumeattachments"}; !slices.Equal(got, want) {
 			t.Errorf("the writes are %q, want %q", got, want)
@@ -183,7 +183,7 @@ func TestDriverChanges(t *testing.T) {
 		setNode(p, "a", using())
 		p.Load(aDriver(false))
 		expect(t, p, "attaches none again")
-		listed(t, p, "attaches none again", "a")
+		expectListed(t, p, "attaches none again", "a")
 	})
 }
 
@@ -242,8 +242,8 @@ func TestExclusive(t *testing.T) {
 				setNode(p, "a", using())
 				expect(t, p, "unmounted", driver+" b")
 				answer(p, "b", isAttached)
-				listed(t, p, "moved", "a")
-				listed(t, p, "moved", "b", volumeName)
+				expectListed(t, p, "moved", "a")
+				expectListed(t, p, "moved", "b", volumeName)
 			})
 		})
 	}
@@ -336,11 +336,11 @@ func TestForeignNames(t *testing.T) {
 			n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: foreign, DevicePath: "/dev/sda"}}
 		}), aVolume("c"), aClaim("c"), aPod("p", "a", "c"))
 		answer(p, "a", isAttached)
-		listed(t, p, "attached", "a", foreign, volumeName)
+		expectListed(t, p, "attached", "a", foreign, volumeName)
 		setNode(p, "a", using(foreign))
 		ends(p, "p")
 		expect(t, p, "after the pod")
-		listed(t, p, "after the pod", "a", foreign)
+		expectListed(t, p, "after the pod", "a", foreign)
 		if got := controltest.Get[*corev1.Node](p, "", "a").Status.VolumesAttached[0].DevicePath; got != "/dev/sda" {
 			t.Errorf("the device is %q", got)
 		}
@@ -379,6 +379,6 @@ func TestManyVolumesInFewWrites(t *testing.T) {
 		time.Sleep(time.Minute)
 		setNode(p, "a", using())
 		expect(t, p, "after the pods")
-		listed(t, p, "after the pods", "a")
+		expectListed(t, p, "after the pods", "a")
 	})
 }

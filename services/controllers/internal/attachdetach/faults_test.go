@@ -21,8 +21,8 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
-// inUse returns a plane where a pod's volume is attached and mounted, before the pod ends.
-func inUse(t *testing.T, options Options, node *corev1.Node) *controltest.Plane {
+// withMounted returns a plane where a pod's volume is attached and mounted, before the pod ends.
+func withMounted(t *testing.T, options Options, node *corev1.Node) *controltest.Plane {
 	t.Helper()
 	p := plane(t, options, node, aVolume("c"), aClaim("c"), aPod("p", "a", "c"))
 	answer(p, "a", isAttached)
@@ -48,9 +48,9 @@ func TestAttachFails(t *testing.T) {
 			t.Errorf("%d failures within 10 minutes", times)
 		}
 		expect(t, p, "failing", driver+" a")
-		listed(t, p, "failing", "a")
+		expectListed(t, p, "failing", "a")
 		answer(p, "a", isAttached)
-		listed(t, p, "attached", "a", volumeName)
+		expectListed(t, p, "attached", "a", volumeName)
 	})
 }
 
@@ -119,14 +119,14 @@ func remove(t *testing.T, p *controltest.Plane, name string) {
 // only by another attach.
 func TestDetachFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := inUse(t, Options{}, aNode("a"))
+		p := withMounted(t, Options{}, aNode("a"))
 		controltest.Change(p, "", attachmentName(driver, "h-c", "a"), func(a *storagev1.VolumeAttachment) { a.Finalizers = []string{"example.com/attacher"} })
 		ends(p, "p")
 		setNode(p, "a", using())
 		answer(p, "a", func(a *storagev1.VolumeAttachment) { a.Status.DetachError = &storagev1.VolumeError{Message: "busy"} })
 		time.Sleep(time.Minute)
 		expect(t, p, "failing", driver+" a")
-		listed(t, p, "failing", "a")
+		expectListed(t, p, "failing", "a")
 		deletions := 0
 		for _, write := range writesOf(p) {
 			if write == "delete volumeattachments" {
@@ -144,7 +144,7 @@ func TestDetachFails(t *testing.T) {
 		controltest.Change(p, "", attachmentName(driver, "h-c", "a"), func(a *storagev1.VolumeAttachment) { a.Finalizers = nil })
 		time.Sleep(3 * time.Minute)
 		answer(p, "a", isAttached)
-		listed(t, p, "attached again", "a", volumeName)
+		expectListed(t, p, "attached again", "a", volumeName)
 	})
 }
 
@@ -212,7 +212,7 @@ func TestForce(t *testing.T) {
 // TestComesBackInTime checks that a pod that comes back ends the wait for the node.
 func TestComesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := inUse(t, Options{}, aNode("a"))
+		p := withMounted(t, Options{}, aNode("a"))
 		setNode(p, "a", func(n *corev1.Node) { setReady(n, corev1.ConditionUnknown) })
 		ends(p, "p")
 		time.Sleep(maxUnmountWait - time.Minute)
@@ -222,7 +222,7 @@ func TestComesBackInTime(t *testing.T) {
 		ends(p, "q")
 		time.Sleep(maxUnmountWait - time.Minute)
 		expect(t, p, "the wait begins anew", driver+" a")
-		listed(t, p, "the wait begins anew", "a", volumeName)
+		expectListed(t, p, "the wait begins anew", "a", volumeName)
 	})
 }
 
@@ -327,7 +327,7 @@ func TestAnotherTerm(t *testing.T) {
 				time.Sleep(5 * time.Second)
 				expect(t, p, "in the end", tt.left...)
 				if _, err := client.Of[*corev1.Node](p.Client).Get(t.Context(), "", "a", metav1.GetOptions{}); err == nil {
-					listed(t, p, "in the end", "a", tt.list...)
+					expectListed(t, p, "in the end", "a", tt.list...)
 				}
 				if got := writesOf(p); !slices.Equal(got, tt.writes) {
 					t.Errorf("the writes are %q, want %q", got, tt.writes)
@@ -386,7 +386,7 @@ func TestSync(t *testing.T) {
 	for _, disabled := range []bool{false, true} {
 		t.Run(fmt.Sprint("disabled ", disabled), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := inUse(t, Options{DisableSync: disabled}, aNode("a"))
+				p := withMounted(t, Options{DisableSync: disabled}, aNode("a"))
 				remove(t, p, attachmentName(driver, "h-c", "a"))
 				setNode(p, "a", func(n *corev1.Node) { n.Status.VolumesAttached = nil })
 				expect(t, p, "at once")
@@ -397,7 +397,7 @@ func TestSync(t *testing.T) {
 				}
 				expect(t, p, "after a period", driver+" a")
 				answer(p, "a", isAttached)
-				listed(t, p, "after a period", "a", volumeName)
+				expectListed(t, p, "after a period", "a", volumeName)
 			})
 		})
 	}

@@ -135,8 +135,8 @@ func expect(t *testing.T, p *controltest.Plane, when string, want ...string) {
 	}
 }
 
-// listed compares what a node's status lists as attached.
-func listed(t *testing.T, p *controltest.Plane, when, node string, want ...string) {
+// expectListed compares what a node's status lists as attached.
+func expectListed(t *testing.T, p *controltest.Plane, when, node string, want ...string) {
 	t.Helper()
 	settle()
 	var got []string

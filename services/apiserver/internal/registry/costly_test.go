@@ -45,7 +45,7 @@ func TestCostlyValidationsWait(t *testing.T) {
 	if err := create(t.Context(), "first"); err != nil {
 		t.Fatal(err)
 	}
-	end, err := w.Registry.TakeTurns(t.Context())
+	end, err := w.TakeTurns(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

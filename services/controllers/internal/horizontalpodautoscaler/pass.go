@@ -83,7 +83,7 @@ func (p *pass) decide(ctx context.Context, t *target) (next decision, certain bo
 	current, least, most := t.scale.Spec.Replicas, p.least(), p.hpa.Spec.MaxReplicas
 	byItself := p.scaledToZero()
 	switch {
-	case current == 0 && !(byItself && (least != 0 || p.wakes())):
+	case current == 0 && (!byItself || least == 0 && !p.wakes()):
 		p.set(autoscalingv2.ScalingActive, corev1.ConditionFalse, "ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
 		return decision{}, true, nil
 	case current > most:

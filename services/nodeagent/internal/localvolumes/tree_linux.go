@@ -111,7 +111,6 @@ func makeFolder(dir, name string) error {
 
 // remover removes one tree.
 type remover struct {
-	ctx      context.Context
 	root     *os.File
 	progress func(removed int)
 	// moved counts directories that were moved to the root, since they were too deep.
@@ -134,15 +133,15 @@ func removeTree(ctx context.Context, dir, name string, progress func(removed int
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	r := &remover{ctx: ctx, root: root, progress: progress}
-	if err := r.empty(root, 1); err != nil {
+	r := &remover{root: root, progress: progress}
+	if err := r.empty(ctx, root, 1); err != nil {
 		return err
 	}
 	return os.NewSyscallError("unlinkat", unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR))
 }
 
 // empty removes everything in a directory.
-func (r *remover) empty(dir *os.File, depth int) error {
+func (r *remover) empty(ctx context.Context, dir *os.File, depth int) error {
 	for {
 		// Each round begins anew, since the directory has changed.
 		if _, err := dir.Seek(0, io.SeekStart); err != nil {
@@ -156,10 +155,10 @@ func (r *remover) empty(dir *os.File, depth int) error {
 			return err
 		}
 		for _, name := range names {
-			if err := r.ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := r.remove(dir, name, depth); err != nil {
+			if err := r.remove(ctx, dir, name, depth); err != nil {
 				return err
 			}
 			r.removed++
@@ -169,7 +168,7 @@ func (r *remover) empty(dir *os.File, depth int) error {
 }
 
 // remove removes name in dir, or moves it to the root.
-func (r *remover) remove(dir *os.File, name string, depth int) error {
+func (r *remover) remove(ctx context.Context, dir *os.File, name string, depth int) error {
 	err := unix.Unlinkat(int(dir.Fd()), name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
@@ -190,7 +189,7 @@ func (r *remover) remove(dir *os.File, name string, depth int) error {
 		return opened
 	}
 	defer func() { _ = child.Close() }()
-	if err := r.empty(child, depth+1); err != nil {
+	if err := r.empty(ctx, child, depth+1); err != nil {
 		return err
 	}
 	if err := unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
@@ -215,7 +214,6 @@ func (r *remover) moveAside(dir *os.File, name string) error {
 
 // owner gives one tree to a group.
 type owner struct {
-	ctx   context.Context
 	group int
 }
 
@@ -242,8 +240,8 @@ func ownTree(ctx context.Context, dir, name string, group int, onMismatch bool) 
 			return nil
 		}
 	}
-	o := owner{ctx, group}
-	if err := o.inside(root, 1); err != nil {
+	o := owner{group}
+	if err := o.inside(ctx, root, 1); err != nil {
 		return err
 	}
 	return o.own(root)
@@ -251,7 +249,7 @@ func ownTree(ctx context.Context, dir, name string, group int, onMismatch bool) 
 
 // inside gives everything in a directory to the group. The directory itself comes later, as a sign that
 // everything in it is done.
-func (o owner) inside(dir *os.File, depth int) error {
+func (o owner) inside(ctx context.Context, dir *os.File, depth int) error {
 	if depth > maxOwned {
 		return fmt.Errorf("directories are nested deeper than %d levels", maxOwned)
 	}
@@ -264,10 +262,10 @@ func (o owner) inside(dir *os.File, depth int) error {
 			return err
 		}
 		for _, name := range names {
-			if err := o.ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := o.entry(dir, name, depth); err != nil {
+			if err := o.entry(ctx, dir, name, depth); err != nil {
 				return err
 			}
 		}
@@ -275,11 +273,11 @@ func (o owner) inside(dir *os.File, depth int) error {
 }
 
 // entry gives name in dir to the group. What is mounted there, or is gone by now, is left alone.
-func (o owner) entry(dir *os.File, name string, depth int) error {
+func (o owner) entry(ctx context.Context, dir *os.File, name string, depth int) error {
 	sub, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, beneath)
 	if err == nil {
 		defer func() { _ = sub.Close() }()
-		if err := o.inside(sub, depth+1); err != nil {
+		if err := o.inside(ctx, sub, depth+1); err != nil {
 			return err
 		}
 		return o.own(sub)

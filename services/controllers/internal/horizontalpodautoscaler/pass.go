@@ -185,7 +185,8 @@ func (p *pass) warn(reason, format string, args ...any) {
 }
 
 // set sets a condition.
-func (p *pass) set(of autoscalingv2.HorizontalPodAutoscalerConditionType, status corev1.ConditionStatus, reason, format string, args ...any) {
+func (p *pass) set(of autoscalingv2.HorizontalPodAutoscalerConditionType, status corev1.ConditionStatus,
+	reason, format string, args ...any) {
 	conditions := &p.hpa.Status.Conditions
 	at := -1
 	for i := range *conditions {

@@ -34,7 +34,8 @@ func (o Options) Check() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("--horizontal-pod-autoscaler-metrics-server: %w", err)
-	case server.Scheme != "https" && server.Scheme != "http" || server.Host == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "":
+	case server.Scheme != "https" && server.Scheme != "http" || server.Host == "" || server.User != nil ||
+		server.RawQuery != "" || server.Fragment != "":
 		return fmt.Errorf("--horizontal-pod-autoscaler-metrics-server is %q, must be a URL with the scheme https or http, a host, and at most a path",
 			server.Redacted())
 	case server.Scheme == "http" && (o.TokenFile != "" || o.CAFile != ""):

@@ -24,7 +24,8 @@ func selecting(request *rest.Request, parameter string, selector labels.Selector
 
 // Resource returns how much of a resource the selected pods of a namespace use: all their containers, or, if
 // it is not empty, the one with a name. Pods of which not all is known are missing.
-func (c *Client) Resource(ctx context.Context, of corev1.ResourceName, namespace string, selector labels.Selector, container string) (PodMetrics, error) {
+func (c *Client) Resource(ctx context.Context, of corev1.ResourceName, namespace string, selector labels.Selector,
+	container string) (PodMetrics, error) {
 	clients, err := c.clients()
 	if err != nil {
 		return nil, fmt.Errorf("unable to fetch metrics from resource metrics API: %w", err)

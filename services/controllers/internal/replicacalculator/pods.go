@@ -14,7 +14,8 @@ import (
 
 // Utilization computes replicas for a target of a resource's use, in percent of what pods request. If
 // container is not empty, only that one counts.
-func (c *Calculator) Utilization(ctx context.Context, w Workload, of corev1.ResourceName, container string, target int32) (Proposal, error) {
+func (c *Calculator) Utilization(ctx context.Context, w Workload, of corev1.ResourceName, container string,
+	target int32) (Proposal, error) {
 	metrics, err := c.Metrics.Resource(ctx, of, w.Namespace, w.Selector, container)
 	if err != nil {
 		return Proposal{}, fmt.Errorf("unable to get metrics for resource %s: %w", of, err)
@@ -26,7 +27,8 @@ func (c *Calculator) Utilization(ctx context.Context, w Workload, of corev1.Reso
 }
 
 // ResourceUsage computes replicas for a target of a resource's use by a pod, in thousandths.
-func (c *Calculator) ResourceUsage(ctx context.Context, w Workload, of corev1.ResourceName, container string, target int64) (Proposal, error) {
+func (c *Calculator) ResourceUsage(ctx context.Context, w Workload, of corev1.ResourceName, container string,
+	target int64) (Proposal, error) {
 	metrics, err := c.Metrics.Resource(ctx, of, w.Namespace, w.Selector, container)
 	if err != nil {
 		return Proposal{}, fmt.Errorf("unable to get metrics for resource %s: %w", of, err)
@@ -35,7 +37,8 @@ func (c *Calculator) ResourceUsage(ctx context.Context, w Workload, of corev1.Re
 }
 
 // PodsMetric computes replicas for a target of a metric's average over pods, in thousandths.
-func (c *Calculator) PodsMetric(ctx context.Context, w Workload, metric string, metricSelector labels.Selector, target int64) (Proposal, error) {
+func (c *Calculator) PodsMetric(ctx context.Context, w Workload, metric string, metricSelector labels.Selector,
+	target int64) (Proposal, error) {
 	metrics, err := c.Metrics.Pods(ctx, metric, w.Namespace, w.Selector, metricSelector)
 	if err != nil {
 		return Proposal{}, fmt.Errorf("unable to get metric %s: %w", metric, err)

@@ -22,11 +22,13 @@ import (
 type Metrics interface {
 	// Resource returns how much of a resource the selected pods use; those of which it is not known are missing. If
 	// container is not empty, only that one counts.
-	Resource(ctx context.Context, of corev1.ResourceName, namespace string, selector labels.Selector, container string) (metricsapi.PodMetrics, error)
+	Resource(ctx context.Context, of corev1.ResourceName, namespace string, selector labels.Selector,
+		container string) (metricsapi.PodMetrics, error)
 	// Pods returns another metric of the selected pods.
 	Pods(ctx context.Context, metric, namespace string, selector, metricSelector labels.Selector) (metricsapi.PodMetrics, error)
 	// Object returns a metric of one object.
-	Object(ctx context.Context, metric, namespace string, of *autoscalingv2.CrossVersionObjectReference, metricSelector labels.Selector) (int64, error)
+	Object(ctx context.Context, metric, namespace string, of *autoscalingv2.CrossVersionObjectReference,
+		metricSelector labels.Selector) (int64, error)
 	// External returns the selected values of a metric that belongs to no object.
 	External(ctx context.Context, metric, namespace string, selector labels.Selector) ([]int64, error)
 }

@@ -52,7 +52,8 @@ func (c *Calculator) External(ctx context.Context, w Workload, metric *autoscali
 }
 
 // ExternalAverage computes replicas for a target of an external metric for each replica, in thousandths.
-func (c *Calculator) ExternalAverage(ctx context.Context, w Workload, metric *autoscalingv2.MetricIdentifier, target int64) (Proposal, error) {
+func (c *Calculator) ExternalAverage(ctx context.Context, w Workload, metric *autoscalingv2.MetricIdentifier,
+	target int64) (Proposal, error) {
 	value, err := c.external(ctx, w, metric)
 	if err != nil {
 		return Proposal{}, err

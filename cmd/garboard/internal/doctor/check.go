@@ -62,6 +62,8 @@ func Check(f *Facts) Findings {
 	}
 	checkLeases(in("Leases"), f)
 	checkNodes(in("Nodes"), f)
+	checkStorage(in("Storage"), f)
+	checkAutoscalers(in("Autoscaling"), f)
 	if f.Status != nil {
 		checkClocks(in("Clocks"), f)
 		checkVersions(in("Versions"), f)

@@ -10,8 +10,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -62,6 +64,11 @@ type Facts struct {
 	// Apiservers are the endpoints of the Service kubernetes.
 	Apiservers    []string
 	ApiserversErr error
+	// Storage are the facts about claims and volumes.
+	Storage Storage
+	// Autoscalers are all autoscalers.
+	Autoscalers    []*autoscalingv2.HorizontalPodAutoscaler
+	AutoscalersErr error
 }
 
 // Gather gathers all facts. It returns when it has them or ctx has ended; a fact that is missing
@@ -185,23 +192,28 @@ func (f *Facts) ready(ctx context.Context, config *rest.Config) {
 func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	api, err := client.New(config, scheme.New())
 	if err != nil {
-		f.LeasesErr, f.NodesErr, f.ApiserversErr = err, err, err
+		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err, f.AutoscalersErr = err, err, err, err, err
 		return
 	}
 	leases := client.Of[*coordinationv1.Lease](api)
 	all, _, err := leases.List(ctx, metav1.NamespaceSystem, metav1.ListOptions{})
 	f.LeasesErr = err
 	f.Leases = byName(all)
+	f.Storage.gather(ctx, api)
 	if f.Nodes, _, f.NodesErr = client.Of[*corev1.Node](api).List(ctx, "", metav1.ListOptions{}); f.NodesErr == nil {
 		var beats []*coordinationv1.Lease
 		beats, _, f.NodesErr = leases.List(ctx, corev1.NamespaceNodeLease, metav1.ListOptions{})
 		f.Heartbeats = byName(beats)
 	}
-	slices, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
+	if f.Storage.Err == nil && slices.ContainsFunc(f.Nodes, func(node *corev1.Node) bool { return len(f.Storage.unknownFolders(node)) > 0 }) {
+		f.Storage.Err = f.Storage.addVolumes(ctx, api) // They may have been created before the nodes were read.
+	}
+	f.Autoscalers, _, f.AutoscalersErr = client.Of[*autoscalingv2.HorizontalPodAutoscaler](api).List(ctx, "", metav1.ListOptions{})
+	found, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",
 	})
 	f.ApiserversErr = err
-	for _, s := range slices {
+	for _, s := range found {
 		for _, e := range s.Endpoints {
 			f.Apiservers = append(f.Apiservers, e.Addresses...)
 		}

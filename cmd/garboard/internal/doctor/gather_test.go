@@ -17,9 +17,11 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -73,7 +75,12 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = report.Status{Apiserver: "a1"}
 	case "/api/v1/nodes":
 		list.Kind = "NodeList"
-		answer = corev1.NodeList{TypeMeta: list, Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}}
+		answer = corev1.NodeList{TypeMeta: list, Items: []corev1.Node{{
+			ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+			Status: corev1.NodeStatus{VolumesInUse: []corev1.UniqueVolumeName{
+				"kubernetes.io/local-volume/pvc-1", "kubernetes.io/local-volume/pvc-2", "kubernetes.io/csi/other",
+			}},
+		}}}
 	case "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases":
 		name := "kube-scheduler"
 		if strings.Contains(r.URL.Path, "node-lease") {
@@ -94,6 +101,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.codes[r.URL.Path] = http.StatusBadRequest
 		}
 	}
+	if answer == nil {
+		answer = a.objects(r)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	if code := a.codes[r.URL.Path]; code != 0 || answer == nil {
 		reasons := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden}
@@ -103,6 +113,81 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// objects answers lists of claims, volumes, classes, Events and autoscalers; nil for anything else.
+func (a *api) objects(r *http.Request) any {
+	list := metav1.TypeMeta{APIVersion: "v1"}
+	switch r.URL.Path {
+	case "/api/v1/persistentvolumes":
+		list.Kind = "PersistentVolumeList"
+		volumes := corev1.PersistentVolumeList{TypeMeta: list, Items: []corev1.PersistentVolume{{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}}}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if slices.Contains(a.asked, "/api/v1/nodes") { // The second time: one was created meanwhile.
+			volumes.Items = append(volumes.Items, corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"}})
+		}
+		return volumes
+	case "/api/v1/persistentvolumeclaims":
+		list.Kind = "PersistentVolumeClaimList"
+		bound := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "bound"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+		waits := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "waits", UID: "w"}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}}
+		return corev1.PersistentVolumeClaimList{TypeMeta: list, Items: []corev1.PersistentVolumeClaim{bound, waits}}
+	case "/api/v1/events":
+		list.Kind = "EventList"
+		if r.URL.Query().Get("fieldSelector") != "involvedObject.kind=PersistentVolumeClaim,reason=ProvisioningFailed" {
+			return nil
+		}
+		event := func(message string, at time.Time) corev1.Event {
+			return corev1.Event{InvolvedObject: corev1.ObjectReference{UID: "w"}, Message: message, LastTimestamp: metav1.NewTime(at)}
+		}
+		series := event("newest", now)
+		series.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now.Add(time.Hour))}
+		return corev1.EventList{TypeMeta: list, Items: []corev1.Event{series, event("newer", now.Add(time.Minute)), event("old", now.Add(-time.Minute))}}
+	case "/apis/storage.k8s.io/v1/storageclasses":
+		return storagev1.StorageClassList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClassList"},
+			Items:    []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "fast"}}},
+		}
+	case "/apis/autoscaling/v2/horizontalpodautoscalers":
+		return autoscalingv2.HorizontalPodAutoscalerList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscalerList"},
+			Items:    []autoscalingv2.HorizontalPodAutoscaler{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}},
+		}
+	}
+	return nil
+}
+
+// TestGatherStorage gathers what the checks of claims and autoscalers need.
+func TestGatherStorage(t *testing.T) {
+	a := newAPI(t)
+	f := Gather(t.Context(), a.config(), "v1")
+	if err := errors.Join(f.Storage.Err, f.AutoscalersErr); err != nil {
+		t.Fatal(err)
+	}
+	s := f.Storage
+	if len(s.Claims) != 1 || s.Claims[0].Name != "waits" || s.Classes["fast"] == nil || s.Refusals["w"] != "newest" {
+		t.Errorf("the claims are %v, the classes %v, the Events %v", s.Claims, s.Classes, s.Refusals)
+	}
+	if !s.Volumes["pvc-1"] || !s.Volumes["pvc-2"] {
+		t.Errorf("a volume is unknown that was created before the nodes were read: %v", s.Volumes)
+	}
+	if len(f.Autoscalers) != 1 || f.Autoscalers[0].Name != "web" {
+		t.Errorf("the autoscalers are %v", f.Autoscalers)
+	}
+	for path, fault := range map[string]func(*Facts) error{
+		"/api/v1/persistentvolumes":                     func(f *Facts) error { return f.Storage.Err },
+		"/api/v1/persistentvolumeclaims":                func(f *Facts) error { return f.Storage.Err },
+		"/api/v1/events":                                func(f *Facts) error { return f.Storage.Err },
+		"/apis/storage.k8s.io/v1/storageclasses":        func(f *Facts) error { return f.Storage.Err },
+		"/apis/autoscaling/v2/horizontalpodautoscalers": func(f *Facts) error { return f.AutoscalersErr },
+	} {
+		a := newAPI(t)
+		a.codes[path] = http.StatusForbidden
+		if f := Gather(t.Context(), a.config(), "v1"); !apierrors.IsForbidden(fault(f)) || f.NodesErr != nil {
+			t.Errorf("without %s the errors are %v, %v", path, fault(f), f.NodesErr)
+		}
+	}
 }
 
 // TestGather gathers everything from a sound server.

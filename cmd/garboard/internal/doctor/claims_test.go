@@ -78,7 +78,9 @@ func TestClaims(t *testing.T) {
 		{"an external provisioner", ofClass("external"), nil, "claims of class external", "example.com/disks has provisioned no volume", "installed and runs"},
 		{"by hand", ofClass("by-hand"), nil, "claims of class by-hand", "no volume fits", "nothing provisions"},
 		{"no pod yet", ofClass("local-path"), nil, "", "", ""},
-		{"no time yet", func(c *corev1.PersistentVolumeClaim) { c.CreationTimestamp = metav1.NewTime(now.Add(-patience + time.Second)) }, nil, "", "", ""},
+		{"no time yet", func(c *corev1.PersistentVolumeClaim) {
+			c.CreationTimestamp = metav1.NewTime(now.Add(-patience + time.Second))
+		}, nil, "", "", ""},
 		{"selected", onNode, nil, "claims of class local-path", "garboard.io/local-path has provisioned no volume", "--controllers"},
 		{"a node without a folder", onNode, func(f *Facts) { f.Nodes[0].Annotations = nil }, "claims of class local-path", "has provisioned no volume", "(node): start their agents with --local-volumes-dir"},
 		{"refused and unselected", ofClass("local-path"), func(f *Facts) { f.Storage.Refusals["c"] = "node has no folder" }, "claims of class local-path", "its last Event: node has no folder", "kubectl describe pvc"},

@@ -36,26 +36,25 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
-	const prefix = "horizontal_pod_autoscaler_controller_"
 	ofPass, ofMetric := []string{"action", "error"}, []string{"action", "error", "metric_type"}
 	counter := func(name, help string, labels []string) *prometheus.CounterVec {
-		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels))
+		return metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
 	histogram := func(name, help string, labels []string) *prometheus.HistogramVec {
 		return metric.Register(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+			Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}, labels))
 	}
 	return &metrics{
-		reconciliations:    counter("reconciliations_total", "Reconciles of autoscalers.", ofPass),
-		reconciliationTime: histogram("reconciliation_duration_seconds", "How long a reconcile of an autoscaler takes.", ofPass),
-		computations:       counter("metric_computation_total", "Metrics of autoscalers that were read.", ofMetric),
-		computationTime:    histogram("metric_computation_duration_seconds", "How long it takes to read a metric of an autoscaler.", ofMetric),
+		reconciliations:    counter("horizontal_pod_autoscaler_controller_reconciliations_total", "Reconciles of autoscalers.", ofPass),
+		reconciliationTime: histogram("horizontal_pod_autoscaler_controller_reconciliation_duration_seconds", "How long a reconcile of an autoscaler takes.", ofPass),
+		computations:       counter("horizontal_pod_autoscaler_controller_metric_computation_total", "Metrics of autoscalers that were read.", ofMetric),
+		computationTime:    histogram("horizontal_pod_autoscaler_controller_metric_computation_duration_seconds", "How long it takes to read a metric of an autoscaler.", ofMetric),
 		autoscalers: metric.Register(registerer, prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: prefix + "num_horizontal_pod_autoscalers", Help: "Autoscalers that there are.",
+			Name: "horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers", Help: "Autoscalers that there are.",
 		})),
 		desired: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "desired_replicas", Help: "Replicas that an autoscaler asks for.",
+			Name: "horizontal_pod_autoscaler_controller_desired_replicas", Help: "Replicas that an autoscaler asks for.",
 		}, []string{"namespace", "hpa_name"})),
 	}
 }

@@ -101,6 +101,9 @@ func (p *provisioner) classChanged(q controller.Queue, old, now class) {
 	if now == nil || old != nil && old.ResourceVersion == now.ResourceVersion {
 		return
 	}
+	if now.Provisioner == localvolume.Provisioner {
+		p.metrics.serves(now.Name)
+	}
 	p.addWaiting(q, func(c claim) bool { return c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == now.Name })
 }
 

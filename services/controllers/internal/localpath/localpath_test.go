@@ -1,12 +1,14 @@
 package localpath
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -113,6 +115,42 @@ func TestAClaimGetsAVolume(t *testing.T) {
 		}
 		if got := p.Events("ProvisioningFailed"); len(got) != 0 {
 			t.Errorf("ProvisioningFailed: %q", got)
+		}
+	})
+}
+
+// TestFailuresBeginAtZero: the counter of a class exists before its first failure, which is thus an increase.
+func TestFailuresBeginAtZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t, aNode("n1", func(n *corev1.Node) { n.Annotations = nil }), aClass(),
+			aClass(func(c class) { c.Name, c.Provisioner = "other", "example.com/disks" }))
+		registry := prometheus.NewRegistry()
+		p.Config.Registerer = registry
+		p.Declare(func(d controller.Deps) *controller.Spec { return New(d, "") })
+		p.Start()
+		settle()
+		failures := func() string {
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := ""
+			for _, family := range families {
+				if family.GetName() == "controller_persistentvolumeclaim_provision_failed_total" {
+					for _, m := range family.GetMetric() {
+						found += fmt.Sprintf("%s %v;", m.GetLabel()[0].GetValue(), m.GetCounter().GetValue())
+					}
+				}
+			}
+			return found
+		}
+		if got := failures(); got != "local 0;" {
+			t.Errorf("before any claim: %q", got)
+		}
+		p.Load(aClaim())
+		settle()
+		if got := failures(); got != "local 1;" {
+			t.Errorf("after a failure: %q", got)
 		}
 	})
 }

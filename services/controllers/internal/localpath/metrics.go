@@ -34,6 +34,12 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	}
 }
 
+// serves makes the counters of a class begin at 0, so that its first failure is an increase.
+func (m *metrics) serves(class string) {
+	m.provisions.WithLabelValues(class, "")
+	m.failures.WithLabelValues(class, "")
+}
+
 // provisioned counts an attempt. The source of a claim's data is always empty: no other is supported.
 func (m *metrics) provisioned(class string, took time.Duration, err error) {
 	if err != nil {

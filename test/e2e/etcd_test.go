@@ -81,6 +81,7 @@ func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
 	address := regexp.MustCompile(`^/registry/ipaddresses/10\.(96\.0\.([2-9]|1\d)|96\.[1-9]|9[7-9]|1\d\d).*$`)
 	event := regexp.MustCompile(`^(/registry/events/[^/]+)/.*$`)
 	identity := regexp.MustCompile(`^(/registry/leases/kube-system/apiserver)-[a-z0-9]{26}$`)
+	bundle := regexp.MustCompile(`^(/registry/clustertrustbundles/kubernetes\.io:kube-apiserver-serving:)[0-9a-f]{24}$`)
 	var keys []string
 	for _, kv := range res.Kvs {
 		key := hash.ReplaceAllString(string(kv.Key), "$1-HASH$2")
@@ -88,6 +89,7 @@ func keysOf(ctx context.Context, t *testing.T, etcd *clientv3.Client) string {
 		key = slice.ReplaceAllString(key, "$1-RAND")
 		key = address.ReplaceAllString(key, "/registry/ipaddresses/ADDRESS")
 		key = event.ReplaceAllString(key, "$1/EVENT")
+		key = bundle.ReplaceAllString(key, "${1}HASH")
 		key = identity.ReplaceAllString(key, "$1-HASH")
 		keys = append(keys, key)
 	}

@@ -42,12 +42,12 @@ func kubectlKinds(t *testing.T, p *plane.Plane) {
 
 	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
 	expect(t, p, claim, `created\n$`, "create", "-f", "-")
-	expect(t, p, "", `^NAME +STATUS +VOLUME +CAPACITY +ACCESS MODES +STORAGECLASS +VOLUMEATTRIBUTESCLASS +AGE\ndata +Pending +<unset> `, "get", "pvc")
+	expect(t, p, "", `^NAME +STATUS +VOLUME +CAPACITY +ACCESS MODES +STORAGECLASS +VOLUMEATTRIBUTESCLASS +AGE\ndata +Pending +local-path +<unset> `, "get", "pvc")
 	expectFailure(t, p, `spec: Forbidden: spec is immutable after creation except resources\.requests and volumeAttributesClassName for bound claims\n`,
 		"patch", "pvc", "data", "-p", `{"spec":{"resources":{"requests":{"storage":"2Gi"}}}}`)
 	class := "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: \"true\"}}\nprovisioner: example.com/fast\n"
 	expect(t, p, class, `created\n$`, "create", "-f", "-")
-	expect(t, p, "", `\nfast \(default\) +example\.com/fast +Delete +Immediate +false +\S+\n$`, "get", "sc")
+	expect(t, p, "", `\nfast \(default\) +example\.com/fast +Delete +Immediate +false +\S+\nlocal-path \(default\) +garboard\.io/local-path +Delete +WaitForFirstConsumer +false +\S+\n$`, "get", "sc")
 	expectFailure(t, p, `reclaimPolicy: Invalid value: "Retain": field is immutable\n$`, "patch", "sc", "fast", "-p", `{"reclaimPolicy":"Retain"}`)
 	expect(t, p, "", `deleted`, "delete", "sc/fast", "pvc/data")
 	kubectlCertificates(t, p)

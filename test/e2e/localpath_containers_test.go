@@ -61,8 +61,9 @@ func TestAStatefulSetKeepsItsData(t *testing.T) {
 				if phase := p.Must(t, "", "get", "pods", pod, "--ignore-not-found", "-o", "jsonpath={.status.phase}"); phase != "Running" {
 					return fmt.Errorf("%s is %q; Events:\n%s", pod, phase, p.Must(t, "", "get", "events"))
 				}
-				if got := p.Must(t, "", "logs", pod); got != want {
-					return fmt.Errorf("%s printed %q, want %q", pod, got, want)
+				// The pod may still be the one of the deleted set, and go at this moment.
+				if r := p.Kubectl(t, "", "logs", pod); r.Code != 0 || r.Stdout != want {
+					return fmt.Errorf("%s printed %q, want %q: %s", pod, r.Stdout, want, r.Stderr)
 				}
 				return nil
 			})

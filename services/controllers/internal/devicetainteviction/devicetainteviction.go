@@ -55,7 +55,7 @@ type reconciler struct {
 func New(d controller.Deps) *controller.Spec {
 	r := &reconciler{
 		pods: controller.For[*corev1.Pod](d), rules: controller.For[*resourcev1.DeviceTaintRule](d), events: d.Events(name),
-		metrics: podeviction.NewMetrics(d.Registerer, "device_taint_eviction_controller"), logger: d.Logger,
+		metrics: podeviction.ByDeviceTaints(d.Registerer), logger: d.Logger,
 		plans: map[types.UID]time.Time{}, evicted: map[types.UID]int{},
 	}
 	r.devices = devices{

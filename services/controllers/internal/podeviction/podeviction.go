@@ -64,15 +64,26 @@ type Metrics struct {
 	latency   prometheus.Histogram
 }
 
-// NewMetrics returns the metrics of a controller, whose names begin with prefix, and registers them unless
-// the registerer is nil.
-func NewMetrics(registerer prometheus.Registerer, prefix string) Metrics {
+// ByNodeTaints returns the metrics of the deletions because of taints of nodes, and registers them unless the
+// registerer is nil.
+func ByNodeTaints(registerer prometheus.Registerer) Metrics {
+	return newMetrics(registerer, "taint_eviction_controller_pod_deletions_total", "taint_eviction_controller_pod_deletion_duration_seconds")
+}
+
+// ByDeviceTaints returns the metrics of the deletions because of taints of devices, and registers them unless the
+// registerer is nil.
+func ByDeviceTaints(registerer prometheus.Registerer) Metrics {
+	return newMetrics(registerer,
+		"device_taint_eviction_controller_pod_deletions_total", "device_taint_eviction_controller_pod_deletion_duration_seconds")
+}
+
+func newMetrics(registerer prometheus.Registerer, deletions, latency string) Metrics {
 	m := Metrics{
 		deletions: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: prefix + "_pod_deletions_total", Help: "Pods that the controller has deleted.",
+			Name: deletions, Help: "Pods that the controller has deleted.",
 		}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: prefix + "_pod_deletion_duration_seconds", Help: "Time from when a pod had to go to its deletion.",
+			Name: latency, Help: "Time from when a pod had to go to its deletion.",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240},
 		}),
 	}

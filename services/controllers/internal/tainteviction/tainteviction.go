@@ -46,7 +46,7 @@ type reconciler struct {
 func New(d controller.Deps) *controller.Spec {
 	r := &reconciler{
 		pods: controller.For[*corev1.Pod](d), nodes: informer.For[*corev1.Node](d.Informers),
-		events: d.Events(name), metrics: podeviction.NewMetrics(d.Registerer, "taint_eviction_controller"), logger: d.Logger,
+		events: d.Events(name), metrics: podeviction.ByNodeTaints(d.Registerer), logger: d.Logger,
 	}
 	r.pods.Handle = r.podChanged
 	return &controller.Spec{

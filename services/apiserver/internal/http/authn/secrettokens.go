@@ -69,14 +69,14 @@ type SecretTokens struct {
 // NewSecretTokens returns the verifier of tokens in Secrets.
 func NewSecretTokens(cfg SecretTokensConfig) *SecretTokens {
 	counter := func(name, help string) prometheus.Counter {
-		return metric.Register(cfg.Registerer, prometheus.NewCounter(prometheus.CounterOpts{Name: "serviceaccount_" + name, Help: help}))
+		return metric.Register(cfg.Registerer, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 	}
 	return &SecretTokens{
 		cfg: cfg, now: time.Now,
-		uses:      counter("legacy_tokens_total", "Cumulative legacy service account tokens used"),
-		manual:    counter("legacy_manual_token_uses_total", "Cumulative manually created legacy tokens used"),
-		automatic: counter("legacy_auto_token_uses_total", "Cumulative auto-generated legacy tokens used"),
-		invalid:   counter("invalid_legacy_auto_token_uses_total", "Cumulative invalid auto-generated legacy tokens used"),
+		uses:      counter("serviceaccount_legacy_tokens_total", "Cumulative legacy service account tokens used"),
+		manual:    counter("serviceaccount_legacy_manual_token_uses_total", "Cumulative manually created legacy tokens used"),
+		automatic: counter("serviceaccount_legacy_auto_token_uses_total", "Cumulative auto-generated legacy tokens used"),
+		invalid:   counter("serviceaccount_invalid_legacy_auto_token_uses_total", "Cumulative invalid auto-generated legacy tokens used"),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/lifecycle"
+	"github.com/garboard/garboard/libs/quantity/celquantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
 	"github.com/garboard/garboard/services/apiserver/internal/http/access"
@@ -40,6 +41,9 @@ type Server struct {
 // New checks the configuration. It starts and writes nothing.
 func New(cfg config.Config) (*Server, error) {
 	if err := cfg.Complete(); err != nil {
+		return nil, err
+	}
+	if err := celquantity.Bound(); err != nil {
 		return nil, err
 	}
 	return &Server{cfg: cfg, ready: make(chan struct{})}, nil

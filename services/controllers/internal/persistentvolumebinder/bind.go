@@ -6,9 +6,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/garboard/garboard/libs/quantity"
 )
 
 // preResize is the annotation of a volume that has grown before its file system.
@@ -96,7 +97,7 @@ func setCapacity(c claim, v pv) error {
 		return fmt.Errorf("PersistentVolume %q is without a storage capacity", v.Name)
 	}
 	if text, ok := v.Annotations[preResize]; ok {
-		if size, err := resource.ParseQuantity(text); err == nil {
+		if size, err := quantity.Parse(text); err == nil {
 			has = size
 		}
 		if c.Status.Capacity == nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/garboard/garboard/libs/quantity"
 	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
@@ -98,7 +98,7 @@ func pageSize(name corev1.ResourceName) string {
 	if !ok {
 		return ""
 	}
-	size, err := resource.ParseQuantity(text)
+	size, err := quantity.Parse(text)
 	if err != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
+	"github.com/garboard/garboard/libs/quantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
@@ -178,6 +179,9 @@ func (m *mutation) decode(data []byte, objects *shown) (scheme.Object, error) {
 	into, ok := reflect.TypeAssert[scheme.Object](reflect.New(reflect.TypeOf(objects.object).Elem()))
 	if !ok {
 		return nil, fmt.Errorf("a %T has no metadata", objects.object)
+	}
+	if _, err := quantity.Body(data, info, objects.kind, into); err != nil {
+		return nil, fmt.Errorf("reading the patched object: %w", err)
 	}
 	decoded, gvk, err := info.Serializer.Decode(data, &objects.kind, into)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/garboard/garboard/libs/quantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
@@ -263,6 +264,11 @@ func (p *Patch) patch(current, empty runtime.Object) (patched runtime.Object, va
 		return nil, "", apierrors.NewInternalError(fmt.Errorf("a patch of type %s is merged by its owner", p.kind))
 	}
 	gvk := current.GetObjectKind().GroupVersionKind()
+	if _, custom := empty.(*unstructured.Unstructured); !custom {
+		if _, err := quantity.Body(data, p.patcher.json, gvk, empty); err != nil {
+			return nil, string(data), refused(err)
+		}
+	}
 	patched, found, err := p.patcher.json.StrictSerializer.Decode(data, &gvk, empty)
 	if patched != nil && found != nil {
 		patched.GetObjectKind().SetGroupVersionKind(*found)
@@ -282,10 +288,24 @@ func (p *Patch) merge(current, empty runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, strategicError(err)
 	}
+	err = quantity.Fields(merged, func(fields map[string]any) error {
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, quantity.Empty(empty))
+	})
+	if err != nil {
+		return nil, refused(err)
+	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, empty, true)
 	// Kubernetes goes by the type of the object, whatever the patch says of its kind.
 	empty.GetObjectKind().SetGroupVersionKind(current.GetObjectKind().GroupVersionKind())
 	return empty, err
+}
+
+// refused makes an error of the API of a costly quantity.
+func refused(err error) error {
+	if costly := (*quantity.CostlyError)(nil); errors.As(err, &costly) {
+		return apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", costly))
+	}
+	return err
 }
 
 func strategicError(err error) error {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/quantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -55,6 +56,12 @@ func (c *call) decode(body []byte, want schema.GroupVersionKind, into runtime.Ob
 	if err != nil {
 		return nil, err
 	}
+	custom := c.holdsCustom(want)
+	if !custom {
+		if found, err := quantity.Body(body, info, want, into); err != nil {
+			return nil, undecodable(err, found, want, body)
+		}
+	}
 	serializer := info.Serializer
 	if directive != metav1.FieldValidationIgnore && info.StrictSerializer != nil {
 		serializer = info.StrictSerializer
@@ -69,7 +76,6 @@ func (c *call) decode(body []byte, want schema.GroupVersionKind, into runtime.Ob
 		}
 		err = nil
 	}
-	custom := c.holdsCustom(want)
 	switch {
 	case err == nil && (*found == want || custom && found.GroupVersion() == want.GroupVersion()) && obj == into:
 		return warnings, nil

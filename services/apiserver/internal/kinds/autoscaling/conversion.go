@@ -3,11 +3,14 @@ package autoscaling
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/garboard/garboard/libs/quantity"
 )
 
 // Annotations of an autoscaling/v1 autoscaler for what only v2 has fields for. Their names and
@@ -146,7 +149,13 @@ func autoscalerToV2(a *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Hor
 // annotated decodes an annotation of an autoscaler, and reports whether it has a valid one.
 func annotated(a *autoscalingv1.HorizontalPodAutoscaler, key string, value any) bool {
 	text, ok := a.Annotations[key]
-	return ok && json.Unmarshal([]byte(text), value) == nil
+	if !ok {
+		return false
+	}
+	err := quantity.JSON([]byte(text), func(data []byte) error {
+		return json.Unmarshal(data, reflect.New(reflect.TypeOf(value).Elem()).Interface())
+	})
+	return err == nil && json.Unmarshal([]byte(text), value) == nil
 }
 
 // cpuTarget returns the CPU utilization that a metric targets; nil for any other metric.

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/quantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
@@ -75,11 +77,28 @@ func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := bounded(loose.Object, typed); err != nil {
+		return nil, err
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(loose.Object, typed); err != nil {
 		return nil, fmt.Errorf("reading a %s: %w", gvk.Kind, err)
 	}
 	typed.GetObjectKind().SetGroupVersionKind(gvk)
 	return typed, nil
+}
+
+// bounded returns an error if a field of an object would be a costly quantity. typed is an object of its type.
+func bounded(fields map[string]any, typed runtime.Object) error {
+	err := quantity.Fields(fields, func(fields map[string]any) error {
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, quantity.Empty(typed))
+	})
+	if costly := (*quantity.CostlyError)(nil); errors.As(err, &costly) {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if err != nil {
+		return fmt.Errorf("reading what has the form of a quantity: %w", err)
+	}
+	return nil
 }
 
 // New returns an empty object.

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	libquantity "github.com/garboard/garboard/libs/quantity"
 )
 
 // Requirements validates limits and requests; name checks the name of each resource.
@@ -47,7 +49,7 @@ func has(r *corev1.ResourceRequirements, wanted func(corev1.ResourceName) bool) 
 
 // wholePages reports whether an amount of huge pages is a multiple of their size.
 func wholePages(name corev1.ResourceName, quantity resource.Quantity) bool {
-	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	size, err := libquantity.Parse(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
 	return err == nil && size.Sign() > 0 && size.MilliValue()%1000 == 0 && quantity.Value()%size.Value() == 0
 }
 

@@ -209,6 +209,9 @@ func (o *Owners) apply(gvk schema.GroupVersionKind, subresource string, live run
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
+	if err := o.versions.costly(wanted); err != nil {
+		return nil, err
+	}
 	// The library keeps parts of wanted, and a lost race applies it again.
 	applied, err := manager.Apply(live, wanted.DeepCopy(), writer, force)
 	if err != nil {

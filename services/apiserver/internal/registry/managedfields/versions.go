@@ -78,7 +78,7 @@ func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
 		return nil, err
 	}
 	if err := bounded(loose.Object, typed); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading a %s: %w", gvk.Kind, err)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(loose.Object, typed); err != nil {
 		return nil, fmt.Errorf("reading a %s: %w", gvk.Kind, err)
@@ -87,16 +87,26 @@ func (v *versions) structured(obj runtime.Object) (runtime.Object, error) {
 	return typed, nil
 }
 
-// bounded returns an error if a field of an object would be a costly quantity. typed is an object of its type.
+// bounded returns an error if a field of an object would be a costly quantity, or cannot be read. typed is an empty object of
+// its type.
 func bounded(fields map[string]any, typed runtime.Object) error {
-	err := quantity.Fields(fields, func(fields map[string]any) error {
+	return quantity.Fields(fields, func(fields map[string]any) error {
 		return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, quantity.Empty(typed))
 	})
-	if costly := (*quantity.CostlyError)(nil); errors.As(err, &costly) {
-		return apierrors.NewBadRequest(err.Error())
+}
+
+// costly returns an error of the API if what a writer wants has a costly quantity. Other errors are found later.
+func (v *versions) costly(wanted *unstructured.Unstructured) error {
+	gvk := wanted.GroupVersionKind()
+	if kind := v.table.Kind(gvk); kind != nil && kind.Custom {
+		return nil
 	}
+	typed, err := v.New(gvk)
 	if err != nil {
-		return fmt.Errorf("reading what has the form of a quantity: %w", err)
+		return nil //nolint:nilerr // The library words it.
+	}
+	if costly := (*quantity.CostlyError)(nil); errors.As(bounded(wanted.Object, typed), &costly) {
+		return apierrors.NewBadRequest(costly.Error())
 	}
 	return nil
 }

@@ -11,7 +11,9 @@ import (
 // Body returns an error if a serializer would parse a costly quantity in a body. into is an object of the type
 // into which the body is to be decoded; it is not changed. With an error, found is the kind that the body says it has, if it
 // says so.
-func Body(data []byte, by runtime.SerializerInfo, kind schema.GroupVersionKind, into runtime.Object) (found *schema.GroupVersionKind, err error) {
+func Body(
+	data []byte, by runtime.SerializerInfo, kind schema.GroupVersionKind, into runtime.Object,
+) (found *schema.GroupVersionKind, err error) {
 	decode := func(data []byte) (err error) {
 		_, found, err = by.Serializer.Decode(data, &kind, Empty(into))
 		return err //nolint:wrapcheck // The caller words it.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/lifecycle"
-	"github.com/garboard/garboard/libs/quantity/celquantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
 	"github.com/garboard/garboard/services/apiserver/internal/http/access"
@@ -19,6 +18,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/server/config"
@@ -43,7 +43,7 @@ func New(cfg config.Config) (*Server, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
-	if err := celquantity.Bound(); err != nil {
+	if err := custom.BoundQuantities(); err != nil {
 		return nil, err
 	}
 	return &Server{cfg: cfg, ready: make(chan struct{})}, nil

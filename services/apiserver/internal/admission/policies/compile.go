@@ -6,8 +6,6 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
-
-	"github.com/garboard/garboard/libs/quantity/celquantity"
 )
 
 // expression is an expression of a policy, with the types that it may have.
@@ -24,9 +22,6 @@ func (e *expression) ReturnTypes() []*cel.Type { return e.is }
 
 // newCompiler returns a compiler that knows the variables of a policy.
 func newCompiler(variables []admissionregistrationv1.Variable, declared plugincel.OptionalVariableDeclarations) (*plugincel.CompositedCompiler, error) {
-	if err := celquantity.Bound(); err != nil {
-		return nil, err
-	}
 	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	if err != nil {
 		return nil, err

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"github.com/garboard/garboard/libs/quantity/celquantity"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/attributes"
@@ -162,9 +161,6 @@ func newPlugin(cfg Config, step step) (*plugin, error) {
 		}
 	}
 	patch.BoundCopies()
-	if err := celquantity.Bound(); err != nil {
-		return nil, err
-	}
 	return &plugin{
 		cfg: cfg, step: step, files: files, log: cfg.Logger, metrics: newMetrics(cfg.Registerer, step),
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {

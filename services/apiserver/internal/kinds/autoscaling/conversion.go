@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/garboard/garboard/libs/quantity"
+	libquantity "github.com/garboard/garboard/libs/quantity"
 )
 
 // Annotations of an autoscaling/v1 autoscaler for what only v2 has fields for. Their names and
@@ -152,7 +152,7 @@ func annotated(a *autoscalingv1.HorizontalPodAutoscaler, key string, value any) 
 	if !ok {
 		return false
 	}
-	err := quantity.JSON([]byte(text), func(data []byte) error {
+	err := libquantity.JSON([]byte(text), func(data []byte) error {
 		return json.Unmarshal(data, reflect.New(reflect.TypeOf(value).Elem()).Interface())
 	})
 	return err == nil && json.Unmarshal([]byte(text), value) == nil

@@ -195,3 +195,17 @@ func FuzzAutoscaler(f *testing.F) {
 		}
 	})
 }
+
+// TestCostlyMetrics ignores metrics in an annotation with a quantity that takes minutes to parse.
+func TestCostlyMetrics(t *testing.T) {
+	var metrics []autoscalingv1.MetricSpec
+	a := &autoscalingv1.HorizontalPodAutoscaler{}
+	for amount, want := range map[string]bool{"1e-300000000": false, "1e3": true} {
+		a.Annotations = map[string]string{
+			metricsAnnotation: `[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"` + amount + `"}}]`,
+		}
+		if annotated(a, metricsAnnotation, &metrics) != want {
+			t.Errorf("%s: got %v", amount, !want)
+		}
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/garboard/garboard/libs/quantity/celquantity"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
@@ -61,7 +60,7 @@ func rulesOf(of *apiextensions.CustomResourceValidation, keeps bool) (*rules, er
 	if r.status, _, err = validation.NewSchemaValidator(status); err != nil {
 		return nil, fmt.Errorf("compiling the schema of the status: %w", err)
 	}
-	if err := celquantity.Bound(); err != nil {
+	if err := BoundQuantities(); err != nil {
 		return nil, err
 	}
 	r.expressions = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)

@@ -1,6 +1,4 @@
-// Package celquantity bounds what quantities may cost in CEL expressions: in the rules of custom kinds, in policies,
-// and in the conditions of webhooks.
-package celquantity
+package custom
 
 import (
 	"fmt"
@@ -10,19 +8,19 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apimachinery/pkg/util/version"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/garboard/garboard/libs/quantity"
 )
 
-// bound guards the library's environment, which is a global variable.
-var bound = sync.OnceValue(func() error {
+// boundQuantities guards the library's environment, which is a global variable.
+var boundQuantities = sync.OnceValue(func() error {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	bounded, err := base.Extend(environment.VersionedOptions{
-		IntroducedVersion: version.MajorMinor(1, 0),
-		ProgramOptions:    []cel.ProgramOption{cel.CustomDecoratorV2(replace)},
+		IntroducedVersion: utilversion.MajorMinor(1, 0),
+		ProgramOptions:    []cel.ProgramOption{cel.CustomDecoratorV2(boundCall)},
 	})
 	if err != nil {
 		return fmt.Errorf("bounding the quantities of expressions: %w", err)
@@ -32,26 +30,26 @@ var bound = sync.OnceValue(func() error {
 	return nil
 })
 
-// Bound makes quantity() fail, and isQuantity() return false, for what would be costly. It applies to all expressions
-// of the process, and must be called before any is compiled. Later calls do nothing.
-func Bound() error { return bound() }
+// BoundQuantities makes quantity() fail, and isQuantity() return false, for what would be costly. It applies to all
+// expressions of the process, those of policies and of webhooks too, and must be called before any is compiled. Later calls do nothing.
+func BoundQuantities() error { return boundQuantities() }
 
-// replace replaces the calls that parse a quantity. Their costs stay as the library counts them.
-func replace(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+// boundCall replaces the calls that parse a quantity. Their costs stay as the library counts them.
+func boundCall(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := node.(interpreter.InterpretableCall)
 	if !ok || len(call.Args()) != 1 {
 		return node, nil
 	}
 	switch call.Function() {
 	case "quantity":
-		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), parse), nil
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), parseQuantity), nil
 	case "isQuantity":
-		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), parses), nil
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), isQuantity), nil
 	}
 	return node, nil
 }
 
-func parse(args ...ref.Val) ref.Val {
+func parseQuantity(args ...ref.Val) ref.Val {
 	text, ok := args[0].Value().(string)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(args[0])
@@ -63,7 +61,7 @@ func parse(args ...ref.Val) ref.Val {
 	return apiservercel.Quantity{Quantity: &found}
 }
 
-func parses(args ...ref.Val) ref.Val {
+func isQuantity(args ...ref.Val) ref.Val {
 	text, ok := args[0].Value().(string)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(args[0])

@@ -55,6 +55,7 @@ func describeWorkloads() []step {
 		{run: "describe sts state", out: "Name: state\nNamespace: {ns}\nCreationTimestamp: …\nSelector: app=state\nLabels: <none>\nAnnotations: <none>\n⋮\nReplicas: 0 desired | 0 total\n⋮\n" +
 			"Pods Status: 0 Running / 0 Waiting / 0 Succeeded / 0 Failed" + template + "Volume Claims: <none>\nEvents: <none>"},
 		{run: "get hpa", out: "NAME REFERENCE TARGETS MINPODS MAXPODS REPLICAS AGE\nscaler Deployment/web cpu: <unknown>/80% 2 5 0 …"},
+		{run: "wait --for=condition=AbleToScale=False hpa/scaler --timeout=60s", out: "horizontalpodautoscaler.autoscaling/scaler condition met"},
 		{run: "describe hpa scaler", out: `
 Name:                                                  scaler
 Namespace:                                             {ns}
@@ -68,7 +69,11 @@ Min replicas:                                          2
 Max replicas:                                          5
 ⋮
 Deployment pods:                                       0 current / 0 desired
-Events:                                                <none>
+Conditions:
+  Type         Status  Reason          Message
+  ----         ------  ------          -------
+  AbleToScale  False   FailedGetScale  the HPA controller was unable to get the target's current scale: deployments.apps "web" not found
+⋮
 `},
 		{run: "get limitranges", out: "NAME CREATED AT\nlimits 20…Z"},
 		{run: "describe limits limits", out: `

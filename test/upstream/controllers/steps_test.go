@@ -162,7 +162,10 @@ func outage(first step) step {
 			return err
 		}
 		p.apiserver.end(syscall.SIGKILL)
-		time.Sleep(3 * time.Second)
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+		}
 		return p.apiserver.start(ctx)
 	}}
 }

@@ -167,7 +167,8 @@ func (f *Facts) causeOf(c *corev1.PersistentVolumeClaim) (cause, bool) {
 	case class == nil:
 		return cause{group, "there is no such StorageClass", "Create this StorageClass, or create the claims anew with one that exists (kubectl get storageclasses)."}, true
 	}
-	placed := class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer || c.Annotations[volume.AnnSelectedNode] != ""
+	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	placed := !waits || c.Annotations[volume.AnnSelectedNode] != ""
 	switch {
 	case !placed && f.Storage.Refusals[c.UID] == "":
 		return cause{}, false

@@ -50,7 +50,8 @@ func New(d controller.Deps) *controller.Spec {
 	}))
 	r.cronJobs.Changed = r.changed
 	r.cronJobs.Delay = func(old, now *batchv1.CronJob) time.Duration {
-		// A new schedule must not run at once for a time that passed before there was one.
+		// A new schedule must not run at once for a time that passed before there was one. One that never fires is
+		// reconciled at once, which tells so.
 		if schedule, err := parse(spec(now)); err == nil && rescheduled(old, now) {
 			return until(now, schedule, time.Now())
 		}

@@ -270,6 +270,22 @@ func TestWhatNeverRuns(t *testing.T) {
 	}
 }
 
+// TestAScheduleThatBecomesOneThatNeverFires checks that an Event says so at once.
+func TestAScheduleThatBecomesOneThatNeverFires(t *testing.T) {
+	for name, suspended := range map[string]bool{"running": false, "suspended": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := plane(t)
+				controltest.Create(p, hourly(func(s *batchv1.CronJobSpec) { s.Suspend = &suspended }))
+				time.Sleep(time.Minute)
+				controltest.Change(p, "default", "report", func(c *batchv1.CronJob) { c.Spec.Schedule, c.Spec.Suspend = "0 0 30 2 *", nil })
+				time.Sleep(time.Minute)
+				wantEvents(t, p, "InvalidSchedule", "invalid schedule: 0 0 30 2 * : time difference between two schedules is less than 1 second")
+			})
+		})
+	}
+}
+
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plane(t)

@@ -89,7 +89,7 @@ func missedBy(cronJob *batchv1.CronJob, schedule cron.Schedule, now time.Time, l
 	return m, nil
 }
 
-// until returns after what time the next scheduled time is due.
+// until returns after what time the next scheduled time is due; 0 if there is none.
 func until(cronJob *batchv1.CronJob, schedule cron.Schedule, now time.Time) time.Duration {
 	m, err := missedBy(cronJob, schedule, now, false)
 	from := m.last
@@ -101,7 +101,7 @@ func until(cronJob *batchv1.CronJob, schedule cron.Schedule, now time.Time) time
 	}
 	next := schedule.Next(from)
 	if next.IsZero() {
-		return farthest // It never fires.
+		return 0
 	}
 	return max(next.Add(padding).Sub(now), padding)
 }

@@ -127,6 +127,11 @@ func TestTaintsByConditionLeaveOthers(t *testing.T) {
 		p.Load(n)
 		time.Sleep(time.Second)
 		wantTaints(t, p, "a", "mine:NoSchedule", "node.kubernetes.io/unschedulable:NoSchedule", "node.kubernetes.io/memory-pressure:NoSchedule")
+		for _, taint := range controltest.Get[*corev1.Node](p, "", "a").Spec.Taints {
+			if (taint.TimeAdded == nil) != (taint.Key == "mine") {
+				t.Errorf("the taint %s was added at %v", taint.Key, taint.TimeAdded)
+			}
+		}
 		controltest.Change(p, "", "a", func(n *corev1.Node) { n.Spec.Unschedulable = false })
 		controltest.SetStatus(p, "", "a", func(n *corev1.Node) {
 			n.Status.Conditions = []corev1.NodeCondition{ready(), is(corev1.NodePIDPressure, corev1.ConditionTrue)}

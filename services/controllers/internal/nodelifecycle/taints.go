@@ -46,17 +46,19 @@ func managed(taint corev1.Taint) bool {
 // a NoExecute taint. For a node that has never reported whether it is ready, see taint.
 func wanted(node *corev1.Node, evict bool, now time.Time) []corev1.Taint {
 	var taints []corev1.Taint
+	add := func(key string, effect corev1.TaintEffect) {
+		taints = append(taints, corev1.Taint{Key: key, Effect: effect, TimeAdded: &metav1.Time{Time: now}})
+	}
 	if node.Spec.Unschedulable {
-		taints = append(taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+		add(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)
 	}
 	for _, c := range conditionTaints() {
 		if current := condition(node, c.condition); current != nil && current.Status == c.status {
-			taints = append(taints, corev1.Taint{Key: c.key, Effect: corev1.TaintEffectNoSchedule})
+			add(c.key, corev1.TaintEffectNoSchedule)
 		}
 	}
 	if key := evictionKey(node); key != "" && evict {
-		added := metav1.NewTime(now)
-		taints = append(taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoExecute, TimeAdded: &added})
+		add(key, corev1.TaintEffectNoExecute)
 	}
 	return taints
 }

@@ -12,6 +12,7 @@ package persistentvolumebinder
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -31,6 +32,8 @@ const (
 	// Events.
 	claimQueue, volumeQueue = "claims", "volumes"
 	component               = "persistentvolume-controller"
+	// patience bounds how long a claim, and those behind it, wait for the other caches.
+	patience = 2 * time.Second
 )
 
 type (

@@ -247,6 +247,24 @@ func TestClasses(t *testing.T) {
 	})
 }
 
+// TestALateCacheOfVolumes checks that a claim right after its volume gets no Event that nothing suits.
+func TestALateCacheOfVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.NewLate(t, "PersistentVolume", 300*time.Millisecond)
+		run(p)
+		settle()
+		p.Load(aVolume("one", "1Gi", func(v pv) { v.Spec.StorageClassName = "absent" }))
+		p.Load(aClaim("mine", "1Gi", ofClass("absent")))
+		settle()
+		if failed := p.Events("ProvisioningFailed"); len(failed) > 0 {
+			t.Errorf("got Events %q", failed)
+		}
+		if c := controltest.Get[claim](p, "default", "mine"); c.Status.Phase != corev1.ClaimBound {
+			t.Errorf("the claim is %s", c.Status.Phase)
+		}
+	})
+}
+
 // TestReclaim checks what becomes of a volume whose claim is gone.
 func TestReclaim(t *testing.T) {
 	provisioned := func(by string) func(pv) {

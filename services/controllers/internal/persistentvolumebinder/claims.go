@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ func (b *binder) unbound(ctx context.Context, c claim) error {
 		return fmt.Errorf("VolumeBindingMode not set for StorageClass %q", class.Name)
 	}
 	delayed := class != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	b.catchUp(ctx, c)
 	found, err := b.match(c, delayed)
 	if err != nil {
 		return fmt.Errorf("error finding PV for claim %q: %w", key(c), err)
@@ -48,6 +50,22 @@ func (b *binder) unbound(ctx context.Context, c claim) error {
 		b.events.Event(c, corev1.EventTypeNormal, "FailedBinding", "no persistent volumes available for this claim and no storage class is set")
 	}
 	return b.setClaim(ctx, c, corev1.ClaimPending, nil)
+}
+
+// catchUp waits a little until the caches of volumes and classes show what was there before a claim was last written, so
+// that no Event says that its volume or class is missing.
+func (b *binder) catchUp(ctx context.Context, c claim) {
+	revision, err := strconv.ParseInt(c.ResourceVersion, 10, 64)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, wait := range []func(context.Context, int64) error{b.volumes.WaitForRevision, b.classes.WaitForRevision} {
+		if err := wait(ctx, revision); err != nil {
+			return // What arrives later brings the claim here again.
+		}
+	}
 }
 
 // wanted binds a claim to the volume that it names.

@@ -133,9 +133,12 @@ func (p *plane) declareControllers(t *testing.T, built programs, server, nats st
 	args := []string{
 		"--kubeconfig", p.kubeconfig(t, server), "--allocate-node-cidrs", "--cluster-cidr", "10.64.0.0/10", "--service-cluster-ip-range", "10.96.0.0/12",
 		"--cluster-signing-cert-file", p.in("pki/ca.crt"), "--cluster-signing-key-file", p.in("pki/ca.key"),
+		"--service-account-private-key-file", p.in("pki/sa.key"),
 	}
 	if !theirs {
-		args = append(args, "--nats-servers", "nats://"+nats, "--health-address", health)
+		// A successor of a killed process waits for the Lease; kube-controller-manager runs without one here.
+		args = append(args, "--nats-servers", "nats://"+nats, "--health-address", health, "--local-path-storage-class=",
+			"--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "500ms")
 		return p.process("controllers", answers("http://"+health+"/readyz"), append([]string{filepath.Join(built.folder, "controllers")}, args...)...)
 	}
 	host, port, err := net.SplitHostPort(health)

@@ -16,8 +16,14 @@ const (
 
 // scripts returns those that may run at the same time.
 func scripts() []script {
-	return slices.Concat(deployments(), sets(), statefulSets(), daemonSets(), jobs(), cronJobs(), services(), volumes(), clusters())
+	return slices.Concat(deployments(), sets(), statefulSets(), daemonSets(), jobs(), cronJobs(), services(), volumes(), clusters(),
+		attachments(), resourceClaims(), evictions(), identities(), autoscalers())
 }
 
 // replaced puts more of a spec into a template.
 func replaced(template, more string) string { return strings.Replace(template, "MORE", more, 1) }
+
+// replaceAll replaces each first of a pair by its second.
+func replaceAll(text string, pairs ...string) string {
+	return strings.NewReplacer(pairs...).Replace(text)
+}

@@ -162,9 +162,8 @@ func outage(first step) step {
 			return err
 		}
 		p.apiserver.end(syscall.SIGKILL)
-		select {
-		case <-time.After(3 * time.Second):
-		case <-ctx.Done():
+		if err := later(calm).do(ctx, p, home); err != nil {
+			return err
 		}
 		return p.apiserver.start(ctx)
 	}}

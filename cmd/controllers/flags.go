@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/garboard/garboard/cmd/internal/flags/autoscaling"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/controllers"
 )
@@ -11,7 +12,7 @@ func controllerFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	daemon.Group(set, "Controllers", func(set *pflag.FlagSet) { selectionFlags(set, cfg) })
 	daemon.Group(set, "Pod ranges of nodes", func(set *pflag.FlagSet) { nodeIPAMFlags(set, cfg) })
 	daemon.Group(set, "Volumes", func(set *pflag.FlagSet) { volumeFlags(set, cfg) })
-	daemon.Group(set, "Horizontal pod autoscaling", func(set *pflag.FlagSet) { autoscalingFlags(set, cfg) })
+	autoscaling.Flags(set, &cfg.Autoscaling, &cfg.MetricsServer)
 	daemon.Group(set, "Certificate signing", func(set *pflag.FlagSet) { signingFlags(set, cfg) })
 	daemon.Group(set, "Service account tokens in Secrets", func(set *pflag.FlagSet) { tokenFlags(set, cfg) })
 }
@@ -49,23 +50,4 @@ func nodeIPAMFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	set.IntVar(&o.MaskSize, "node-cidr-mask-size", 0, "mask size in bits of a node's range, if there is one cluster CIDR; when 0, that of its IP family")
 	set.IntVar(&o.MaskSizeIPv4, "node-cidr-mask-size-ipv4", 0, "mask size in bits of a node's IPv4 range; 24 when 0")
 	set.IntVar(&o.MaskSizeIPv6, "node-cidr-mask-size-ipv6", 0, "mask size in bits of a node's IPv6 range, at most 16 more than the cluster's; 64 when 0")
-}
-
-func autoscalingFlags(set *pflag.FlagSet, cfg *controllers.Config) {
-	cfg.Autoscaling = controllers.DefaultAutoscaling()
-	o, server := &cfg.Autoscaling, &cfg.MetricsServer
-	set.IntVar(&o.Workers, "concurrent-horizontal-pod-autoscaler-syncs", o.Workers, "autoscalers that are reconciled at a time")
-	set.DurationVar(&o.SyncPeriod, "horizontal-pod-autoscaler-sync-period", o.SyncPeriod, "time after which an autoscaler is reconciled again")
-	set.DurationVar(&o.DownscaleStabilization, "horizontal-pod-autoscaler-downscale-stabilization", o.DownscaleStabilization,
-		"time within which no fewer replicas are asked for than were recommended, unless an autoscaler has its own")
-	set.Float64Var(&o.Tolerance, "horizontal-pod-autoscaler-tolerance", o.Tolerance,
-		"share by which a metric may differ from its target before anything is scaled, unless an autoscaler has its own")
-	set.DurationVar(&o.CPUInitialization, "horizontal-pod-autoscaler-cpu-initialization-period", o.CPUInitialization,
-		"time after a pod's start in which its use of CPU counts only once it is ready and measured since")
-	set.DurationVar(&o.InitialReadinessDelay, "horizontal-pod-autoscaler-initial-readiness-delay", o.InitialReadinessDelay,
-		"time after a pod's start in which a change of its readiness counts as the first")
-	set.StringVar(&server.Server, "horizontal-pod-autoscaler-metrics-server", "",
-		"URL of a server of the APIs of metrics, asked in place of the apiserver; an http URL is called without a token")
-	set.StringVar(&server.CAFile, "horizontal-pod-autoscaler-metrics-server-ca-file", "", "PEM file of the authorities of that server's certificate; the system's when empty")
-	set.StringVar(&server.TokenFile, "horizontal-pod-autoscaler-metrics-server-token-file", "", "file with the token for that server, read again when it changes")
 }

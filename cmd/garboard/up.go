@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags/admission"
+	"github.com/garboard/garboard/cmd/internal/flags/autoscaling"
 	"github.com/garboard/garboard/cmd/internal/flags/enablement"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/controllers"
@@ -45,6 +46,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 	daemon.Group(flags, "Controllers", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&cfg.Controllers, "controllers", []string{"*"}, controllers.ListUsage())
 	})
+	autoscaling.Flags(flags, &cfg.Autoscaling, &cfg.MetricsServer)
 	admission.Flags(flags, &cfg.Admission)
 	enablement.Flags(flags, &cfg.Enablement)
 	daemon.Group(flags, "Node", func(flags *pflag.FlagSet) {

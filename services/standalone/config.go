@@ -41,6 +41,9 @@ type Config struct {
 	Enablement apiserver.Enablement
 	// Controllers are the controllers that run, as in controllers.Config; all when empty.
 	Controllers []string
+	// Autoscaling and MetricsServer are passed to the controllers.
+	Autoscaling   controllers.Autoscaling
+	MetricsServer controllers.MetricsServer
 	// NATSListen is where NATS accepts TLS connections from other programs, host:port; nowhere if
 	// empty.
 	NATSListen string

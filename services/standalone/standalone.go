@@ -201,6 +201,7 @@ func (s services) controllers() lifecycle.Stage {
 			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
 			TokenKeyFile:   apiserver.TokenKeyFile(s.certs),
 			LocalPathClass: controllers.DefaultLocalPathClass,
+			Autoscaling:    s.cfg.Autoscaling, MetricsServer: s.cfg.MetricsServer,
 		})
 	})
 }

@@ -218,7 +218,7 @@ func cronJobRuns(t *testing.T, p *plane.Plane) {
 	expectSoon(t, p, `(?s)Normal +SuccessfulCreate .* Created job ticks-\d+\n.*Normal +SawCompletedJob .* Saw completed job: ticks-\d+, condition: Complete\n`, in("describe", "cronjob", "ticks")...)
 
 	// Of the runs that succeed the latest stays, of those that fail none.
-	time.Sleep(time.Second) // Runs are ordered by their start, in whole seconds.
+	await(t, time.Now().Add(time.Second)) // Runs are ordered by their start, in whole seconds.
 	expect(t, p, "", `^job\.batch/manual created\n$`, in("create", "job", "manual", "--from=cronjob/ticks")...)
 	expectSoon(t, p, `^job\.batch/manual\n$`, in("get", "jobs", "-o", "name")...)
 	expect(t, p, "", `^cronjob\.batch/ticks patched\n$`, in("patch", "cronjob", "ticks", "-p",
@@ -226,9 +226,21 @@ func cronJobRuns(t *testing.T, p *plane.Plane) {
 	expect(t, p, "", `^job\.batch/wrong created\n$`, in("create", "job", "wrong", "--from=cronjob/ticks")...)
 	gone(t, p, "ticks", "job/wrong")
 
-	time.Sleep(time.Until(suspended.Add(65 * time.Second)))
+	await(t, suspended.Add(65*time.Second))
 	expect(t, p, "", `^`+suspended.Format(time.RFC3339)+`$`, in("get", "cronjob", "ticks", "-o", last)...)
 	expect(t, p, "", `^job\.batch/manual\n$`, in("get", "jobs", "-o", "name")...)
 	expect(t, p, "", `^ticks +\* \* \* \* \* +<none> +True +0 `, in("get", "cronjob", "ticks", "--no-headers")...)
 	expect(t, p, "", `deleted`, "delete", "namespace", "ticks", "--wait", "--timeout=180s")
+}
+
+// await waits for a moment, for what must not happen until then.
+func await(t *testing.T, moment time.Time) {
+	t.Helper()
+	timer := time.NewTimer(time.Until(moment))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
 }

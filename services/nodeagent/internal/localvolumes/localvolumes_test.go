@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,7 @@ type world struct {
 	// reported are the lists that were written to the node's status; report, unless nil, is called before.
 	reported [][]corev1.UniqueVolumeName
 	report   func() error
-	used     map[string]bool
+	used     sync.Map // names of volumes that pods use
 	// refuse, unless nil, answers in place of the API.
 	refuse error
 }
@@ -54,7 +55,7 @@ func (a answering) Do(ctx context.Context, call client.Call, into runtime.Object
 }
 
 func newWorld(t *testing.T, objs ...scheme.Object) *world {
-	w := &world{t: t, api: fake.New(scheme.New(), objs...), used: map[string]bool{}}
+	w := &world{t: t, api: fake.New(scheme.New(), objs...)}
 	w.Folders = New(Config{
 		Dir: filepath.Join(t.TempDir(), "volumes"), NodeName: "n1", Client: answering{w.api, w}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Report: func(context.Context) error {
@@ -67,7 +68,10 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 			w.reported = append(w.reported, list)
 			return err
 		},
-		InUse: func(name string) (bool, error) { return w.used[name], nil },
+		InUse: func(name string) (bool, error) {
+			_, used := w.used.Load(name)
+			return used, nil
+		},
 	})
 	return w
 }
@@ -248,7 +252,10 @@ func TestOnlyDeletedVolumesGo(t *testing.T) {
 		if len(tt.change) > 0 {
 			w.load(aVolume(w.cfg.Dir, tt.change...))
 		}
-		w.refuse, w.used["pvc-1"] = tt.refuse, tt.used
+		w.refuse = tt.refuse
+		if tt.used {
+			w.used.Store("pvc-1", true)
+		}
 		err := w.sweep(t.Context())
 		if (err != nil) != tt.fault || exists(w.path("pvc-1")) == tt.removed || w.asked["pvc-1"].state != tt.state {
 			t.Errorf("%s: %v, the folder is there: %v, state %q", name, err, exists(w.path("pvc-1")), w.asked["pvc-1"].state)
@@ -290,7 +297,7 @@ func TestRunRemovesInTheEnd(t *testing.T) {
 		w := newWorld(t)
 		w.cfg.Dir = filepath.Join(dir, "volumes")
 		w.fill("pvc-1")
-		w.used["pvc-1"] = true
+		w.used.Store("pvc-1", true)
 		w.load(aVolume(w.cfg.Dir, deleted))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -300,7 +307,7 @@ func TestRunRemovesInTheEnd(t *testing.T) {
 		if !exists(w.path("pvc-1")) {
 			t.Error("the folder of a pod was removed")
 		}
-		delete(w.used, "pvc-1")
+		w.used.Delete("pvc-1")
 		time.Sleep(sweepPeriod + time.Second)
 		synctest.Wait()
 		if exists(w.path("pvc-1")) {

@@ -41,7 +41,7 @@ spec:
 			create(replaceAll(scaler, "NAME", "more", "MIN", "4", "TARGET", "web")),
 			remove("horizontalpodautoscalers", "more", background),
 			patch("deployments", "web", `{"spec":{"replicas":0}}`),
-			create(replaceAll(scaler, "NAME", "off", "MIN", "1", "TARGET", "web")),
+			create(replaceAll(scaler, "NAME", "idle", "MIN", "1", "TARGET", "web")),
 		}},
 		{"autoscaler-no-target", []step{create(replaceAll(scaler, "NAME", "lost", "MIN", "1", "TARGET", "nobody"))}},
 	}

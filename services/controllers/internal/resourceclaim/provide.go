@@ -23,7 +23,8 @@ import (
 // was put on its node without the scheduler.
 func (p *provider) reconcile(ctx context.Context, key controller.Key) (reconcile.Result, error) {
 	pod, found := p.pods.Get(key)
-	if !found || pod.DeletionTimestamp != nil {
+	// A pod that has ended lets its claims go: made anew, they would be deleted again.
+	if !found || pod.DeletionTimestamp != nil || neverRuns(pod) {
 		return reconcile.Result{}, nil
 	}
 	var added []corev1.PodResourceClaimStatus

@@ -134,6 +134,28 @@ func TestAClaimFromATemplate(t *testing.T) {
 	})
 }
 
+// TestAnEndedPodGetsNoClaimAnew checks that the claim of a pod that has ended goes, and stays away.
+func TestAnEndedPodGetsNoClaimAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t)
+		p.Load(aTemplate())
+		run(t, p)
+		settle()
+		p.Load(aPod(fromTemplate("gpu")))
+		settle()
+		if n := len(claims(p)); n != 1 {
+			t.Fatalf("%d claims of a pod that runs, want 1", n)
+		}
+		named := statuses(p)["gpu"]
+		controltest.SetStatus(p, "default", "web", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if made, got := claims(p), statuses(p)["gpu"]; len(made) != 0 || got != named {
+			t.Errorf("%d claims after the end, and the pod names %q, want none and %q", len(made), got, named)
+		}
+	})
+}
+
 // TestClaimsOfAPod checks what is done for a pod with claims that exist, or do not.
 func TestClaimsOfAPod(t *testing.T) {
 	deleted := aPod(fromTemplate("gpu"))

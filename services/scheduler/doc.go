@@ -7,6 +7,6 @@
 // that fits nowhere gets the condition PodScheduled and an Event FailedScheduling, in
 // kube-scheduler's words. The scheduler retries it when something changes that may help.
 //
-// Preemption, dynamic resource allocation and volume binding are not implemented; a pod that needs
-// one of them is told so in these words.
+// Preemption and dynamic resource allocation are not implemented; a pod that needs one of them is told
+// so in these words.
 package scheduler

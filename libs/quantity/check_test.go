@@ -230,7 +230,7 @@ func TestFields(t *testing.T) {
 // TestHostileBodies scans bodies that make a scan look at the same bytes again and again, if anything does.
 func TestHostileBodies(t *testing.T) {
 	within(t)
-	const size = 1 << 20
+	const size = 256 << 10 // A scan that looks at each byte once for every other takes minutes; one pass takes milliseconds.
 	find := func([]byte) error { return nil }
 	for _, part := range []string{
 		"1", "1e1111", "e1111", "1e1111 ", "1-", "1.", "1e-1111.", strings.Repeat("1", 301) + ".", strings.Repeat("1", 301) + "-", strings.Repeat("1", 301) + "e", "\xff\xff1", "\x05e1111",

@@ -38,8 +38,8 @@ func main() {
 	flag.BoolVar(&cfg.race, "race", false, "use the race detector, except for the packages of test/arch/norace.txt")
 	flag.StringVar(&cfg.tags, "tags", "", "build tags, as for go test")
 	flag.DurationVar(&cfg.timeout, "timeout", 30*time.Minute, "timeout for the tests of one package")
-	flag.IntVar(&cfg.packages, "p", 4, "packages tested at a time; most tests wait more than they compute")
-	flag.IntVar(&cfg.parallel, "parallel", 4, "maximum number of parallel tests per package")
+	flag.IntVar(&cfg.packages, "p", 3, "packages tested at a time; more make each test slower, and all of them no faster, on two processors")
+	flag.IntVar(&cfg.parallel, "parallel", 2, "maximum number of parallel tests per package")
 	flag.IntVar(&cfg.count, "count", 0, "run each test this many times and ignore the go tool's cache; 0 runs tests that are not cached, once")
 	flag.Parse()
 	if cfg.patterns = flag.Args(); len(cfg.patterns) == 0 {

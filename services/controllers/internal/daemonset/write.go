@@ -25,11 +25,10 @@ func (r *reconciler) write(ctx context.Context, s *state, p plan) error {
 	create, remove := p.create[:min(len(p.create), burst)], p.remove[:min(len(p.remove), burst)]
 	control := podcontrol.Control{Pods: r.pods.Client, Kind: r.sets.Client.Kind().GroupVersionKind, Events: r.events}
 	_, fault := podcontrol.SlowStart(len(create), func(i int) error {
-		err := control.Create(ctx, s.ds, templateFor(s, create[i]), "")
-		if err == nil || podcontrol.IsEnding(err) {
-			return nil
+		if err := control.Create(ctx, s.ds, templateFor(s, create[i]), ""); err != nil {
+			return fmt.Errorf("creating a pod of DaemonSet %s/%s on %s: %w", s.ds.Namespace, s.ds.Name, create[i], err)
 		}
-		return fmt.Errorf("creating a pod of DaemonSet %s/%s on %s: %w", s.ds.Namespace, s.ds.Name, create[i], err)
+		return nil
 	})
 	faults := make([]error, len(remove))
 	var deletions sync.WaitGroup

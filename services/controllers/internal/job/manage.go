@@ -81,11 +81,7 @@ func (p *pass) create(ctx context.Context, count int) (created int, err error) {
 		if free != nil {
 			each, prefix = p.forIndex(template, free[i])
 		}
-		err := p.control.Create(ctx, p.job, each, prefix)
-		if podcontrol.IsEnding(err) {
-			return nil
-		}
-		return err
+		return p.control.Create(ctx, p.job, each, prefix)
 	})
 }
 

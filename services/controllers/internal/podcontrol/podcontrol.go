@@ -34,7 +34,7 @@ type Control struct {
 
 // Create creates a pod from a template, controlled by owner, and records an Event. Its name begins with
 // prefix, or with the owner's name if that is empty. An error is the API's, unwrapped, because it
-// becomes the message of a condition; IsEnding tells which are no fault.
+// becomes the message of a condition.
 func (c Control) Create(ctx context.Context, owner scheme.Object, template *corev1.PodTemplateSpec, prefix string) error {
 	pod, err := c.pod(owner, template, prefix)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c Control) Create(ctx context.Context, owner scheme.Object, template *core
 	}
 	created, err := c.Pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
-		if !IsEnding(err) {
+		if !isEnding(err) {
 			c.Events.Event(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		}
 		return err
@@ -93,14 +93,14 @@ func Prefix(owner string) string {
 	return owner + "-"
 }
 
-// IsEnding reports whether an error says that the namespace is being deleted. Every creation will fail
+// isEnding reports whether an error says that the namespace is being deleted. Every creation will fail
 // until it is gone, and the owner with it.
-func IsEnding(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
+func isEnding(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
 
 // SlowStart calls f up to count times, with 0, 1, 2 and so on, in concurrent batches, each twice as large
 // as the one before. If nothing can be created (a quota, a bad template), few calls find it out. It
 // returns how many calls succeeded, and the first error of the batch that had one; no further batch
-// starts after it.
+// starts after it. That the namespace is being deleted ends it too, and is no error.
 func SlowStart(count int, f func(i int) error) (succeeded int, err error) {
 	var good atomic.Int64
 	for done, size := 0, min(count, 1); size > 0; size = min(2*size, count-done) {
@@ -117,7 +117,10 @@ func SlowStart(count int, f func(i int) error) (succeeded int, err error) {
 		}
 		batch.Wait()
 		if len(faults) > 0 {
-			return int(good.Load()), <-faults
+			if err := <-faults; !isEnding(err) {
+				return int(good.Load()), err
+			}
+			return int(good.Load()), nil
 		}
 		done += size
 	}

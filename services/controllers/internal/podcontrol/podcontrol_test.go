@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
 )
@@ -44,6 +48,22 @@ func TestSlowStart(t *testing.T) {
 				t.Errorf("got %d calls, %d succeeded, %v; want %d calls, %d", calls.Load(), succeeded.Load(), err, test.calls, test.succeeded)
 			}
 		})
+	}
+}
+
+// TestSlowStartEndsWithItsNamespace checks that one refusal is enough where all creations will be refused.
+func TestSlowStartEndsWithItsNamespace(t *testing.T) {
+	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("the namespace is being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	var calls atomic.Int32
+	succeeded, err := podcontrol.SlowStart(10, func(int) error {
+		if calls.Add(1) == 1 {
+			return nil
+		}
+		return fmt.Errorf("creating a pod: %w", ending)
+	})
+	if succeeded != 1 || err != nil || calls.Load() != 3 {
+		t.Errorf("got %d successes, %v, after %d calls; want 1, none, after 3", succeeded, err, calls.Load())
 	}
 }
 

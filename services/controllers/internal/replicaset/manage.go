@@ -27,11 +27,7 @@ func (r *reconciler[T]) manage(ctx context.Context, set T, active []*corev1.Pod)
 func (r *reconciler[T]) createPods(ctx context.Context, set T, count int) error {
 	template := &r.view(set).Spec.Template
 	_, err := podcontrol.SlowStart(count, func(int) error {
-		err := r.control.Create(ctx, set, template, "")
-		if podcontrol.IsEnding(err) {
-			return nil
-		}
-		return err
+		return r.control.Create(ctx, set, template, "")
 	})
 	return err
 }

@@ -77,6 +77,15 @@ func (p *process) start(ctx context.Context) error {
 	}
 }
 
+// signal sends a signal to the program, which goes on running.
+func (p *process) signal(signal syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running != nil {
+		_ = p.running.Process.Signal(signal)
+	}
+}
+
 // end ends the program by a signal and waits for it.
 func (p *process) end(signal syscall.Signal) {
 	p.mu.Lock()

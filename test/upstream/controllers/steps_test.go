@@ -155,13 +155,17 @@ func during(first, meanwhile step) step {
 	}}
 }
 
-// outage does something and kills the apiserver at once, for a while.
+// outage does something and kills the apiserver at once, for a while. The controllers are stopped until then: a write
+// of theirs whose answer is lost has no Event, here and there, and which write that is would differ.
 func outage(first step) step {
 	return step{first.what + ", kill the apiserver", func(ctx context.Context, p *plane, home string) error {
+		p.controllers.signal(syscall.SIGSTOP)
+		defer p.controllers.signal(syscall.SIGCONT)
 		if err := first.do(ctx, p, home); err != nil {
 			return err
 		}
 		p.apiserver.end(syscall.SIGKILL)
+		p.controllers.signal(syscall.SIGCONT)
 		if err := later(calm).do(ctx, p, home); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/tokenkey"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/review"
@@ -23,7 +24,7 @@ import (
 // serviceAccounts returns the issuer and verifier of service account tokens.
 func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 	cfg := p.cfg.Authentication
-	var further []authn.PublicKey
+	var further []tokenkey.Public
 	for _, path := range cfg.KeyFiles {
 		data, err := os.ReadFile(path)
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/libs/podreferences"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
@@ -135,7 +136,12 @@ func (r *reconciler) mounted(known map[string]map[string]bool, secret *corev1.Se
 			return true // Every store has this index.
 		}
 		for _, pod := range pods {
-			secretsOf(&pod.Spec, names)
+			podreferences.Visit(pod, func(kind podreferences.Kind, name string) bool {
+				if kind == podreferences.Secret {
+					names[name] = true
+				}
+				return true
+			})
 		}
 		known[secret.Namespace] = names
 	}

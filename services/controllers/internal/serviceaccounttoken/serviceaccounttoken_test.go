@@ -30,6 +30,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/tokenkey"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
@@ -48,7 +49,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 // plane runs the controller with a key.
 func plane(t *testing.T, key *ecdsa.PrivateKey, objs ...scheme.Object) *controltest.Plane {
 	t.Helper()
-	signer, err := newSigner(key)
+	signer, _, err := tokenkey.NewSigner(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func TestDeletedTokensAreUnlisted(t *testing.T) {
 func TestAnAccountThatTheCacheLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := newKey(t)
-		signer, err := newSigner(key)
+		signer, _, err := tokenkey.NewSigner(key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +300,7 @@ func TestAnAccountThatTheCacheLacks(t *testing.T) {
 // TestAnotherTerm checks that a new term finds what the last one has not done, and writes nothing else.
 func TestAnotherTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		signer, err := newSigner(newKey(t))
+		signer, _, err := tokenkey.NewSigner(newKey(t))
 		if err != nil {
 			t.Fatal(err)
 		}

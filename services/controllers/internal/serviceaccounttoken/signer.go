@@ -2,12 +2,7 @@ package serviceaccounttoken
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -17,10 +12,9 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// issuer is the "iss" claim of tokens in Secrets, by which apiservers know them.
-const issuer = "kubernetes/serviceaccount"
+	"github.com/garboard/garboard/libs/tokenkey"
+)
 
 // Signer signs the tokens that are kept in Secrets.
 type Signer struct{ jose jose.Signer }
@@ -36,7 +30,7 @@ func NewSigner(keyFile string) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the key that signs service account tokens from %s: %w", keyFile, err)
 	}
-	signer, err := newSigner(key)
+	signer, _, err := tokenkey.NewSigner(key)
 	if err != nil {
 		return nil, fmt.Errorf("using the key in %s, which signs service account tokens: %w", keyFile, err)
 	}
@@ -68,40 +62,6 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	return nil, errors.New("it holds no private key in PEM")
 }
 
-func newSigner(key crypto.Signer) (jose.Signer, error) {
-	algorithm, err := algorithmOf(key.Public())
-	if err != nil {
-		return nil, err
-	}
-	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		return nil, fmt.Errorf("encoding its public key: %w", err)
-	}
-	// The name of the key, by which apiservers find it, is a digest, as in Kubernetes.
-	digest := sha256.Sum256(der)
-	return jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{
-		Key: key, KeyID: base64.RawURLEncoding.EncodeToString(digest[:]), Algorithm: string(algorithm), Use: "sig",
-	}}, nil)
-}
-
-func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
-	switch key := key.(type) {
-	case *rsa.PublicKey:
-		return jose.RS256, nil
-	case *ecdsa.PublicKey:
-		switch key.Curve {
-		case elliptic.P256():
-			return jose.ES256, nil
-		case elliptic.P384():
-			return jose.ES384, nil
-		case elliptic.P521():
-			return jose.ES512, nil
-		}
-		return "", errors.New("its curve is unknown, must be P-256, P-384 or P-521")
-	}
-	return "", fmt.Errorf("it is for a %T, must be RSA or ECDSA", key)
-}
-
 // claims are those of Kubernetes' tokens in Secrets. Such a token does not expire.
 type claims struct {
 	Issuer      string    `json:"iss"`
@@ -115,7 +75,7 @@ type claims struct {
 // token returns the token of a service account that is to be kept in a Secret.
 func (s *Signer) token(account *corev1.ServiceAccount, secret *corev1.Secret) ([]byte, error) {
 	token, err := jwt.Signed(s.jose).Claims(claims{
-		Issuer: issuer, Subject: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Issuer: tokenkey.SecretIssuer, Subject: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
 		Namespace: account.Namespace, SecretName: secret.Name, AccountName: account.Name, AccountUID: account.UID,
 	}).Serialize()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/garboard/garboard/libs/podreferences"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -148,17 +149,17 @@ func (r *restriction) mirrorPod(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	var refersTo string
-	node.References(pod, func(kind node.Kind, _ string) bool {
+	podreferences.Visit(pod, func(kind podreferences.Kind, _ string) bool {
 		switch kind {
-		case node.ServiceAccount:
+		case podreferences.ServiceAccount:
 			refersTo = "a service account"
-		case node.Secret:
+		case podreferences.Secret:
 			refersTo = "secrets"
-		case node.ConfigMap:
+		case podreferences.ConfigMap:
 			refersTo = "configmaps"
-		case node.Claim:
+		case podreferences.Claim:
 			refersTo = "persistentvolumeclaims"
-		case node.ResourceClaim:
+		case podreferences.ResourceClaim:
 			refersTo = "resourceclaims"
 		}
 		return refersTo == ""

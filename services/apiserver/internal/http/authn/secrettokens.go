@@ -15,10 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/libs/tokenkey"
 )
-
-// secretIssuer is the "iss" claim of tokens in Secrets (kubernetes, pkg/serviceaccount, LegacyIssuer).
-const secretIssuer = "kubernetes/serviceaccount"
 
 // Labels of Secrets that hold tokens. Their values are days, for example 2026-01-31.
 const (
@@ -82,7 +80,7 @@ func NewSecretTokens(cfg SecretTokensConfig) *SecretTokens {
 
 // Token returns the user of a token. It returns false without an error if the token is not of a Secret.
 func (t *SecretTokens) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
-	c, err := t.cfg.Accounts.verified(token, []string{secretIssuer})
+	c, err := t.cfg.Accounts.verified(token, []string{tokenkey.SecretIssuer})
 	if c == nil || err != nil {
 		return Result{}, false, err
 	}

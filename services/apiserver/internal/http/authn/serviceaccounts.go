@@ -15,6 +15,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/garboard/garboard/libs/tokenkey"
 )
 
 // ServiceAccountsConfig configures how service account tokens are issued and verified.
@@ -25,7 +27,7 @@ type ServiceAccountsConfig struct {
 	// Key signs new tokens, with ES256.
 	Key *ecdsa.PrivateKey
 	// FurtherKeys are public keys whose signatures are accepted as well.
-	FurtherKeys []PublicKey
+	FurtherKeys []tokenkey.Public
 	// Audiences are the API's own; the issuers if empty.
 	Audiences []string
 	// MaxLife bounds the lifetime that a token request may ask for; no bound if 0.
@@ -43,7 +45,7 @@ type ServiceAccountsConfig struct {
 type ServiceAccounts struct {
 	cfg    ServiceAccountsConfig
 	signer jose.Signer
-	keys   []PublicKey
+	keys   []tokenkey.Public
 	read   *signatures
 	now    func() time.Time
 }
@@ -53,20 +55,14 @@ func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
 	if len(cfg.Issuers) == 0 {
 		return nil, errors.New("no issuer of service account tokens is set")
 	}
-	own, err := NewPublicKey(cfg.Key.Public())
+	signer, own, err := tokenkey.NewSigner(cfg.Key)
 	if err != nil {
 		return nil, err
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{
-		Algorithm: own.Algorithm, Key: jose.JSONWebKey{Key: cfg.Key, KeyID: own.ID, Algorithm: string(own.Algorithm), Use: "sig"},
-	}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("creating the signer of service account tokens: %w", err)
 	}
 	if len(cfg.Audiences) == 0 {
 		cfg.Audiences = cfg.Issuers
 	}
-	s := &ServiceAccounts{cfg: cfg, signer: signer, keys: []PublicKey{own}, read: newSignatures(), now: time.Now}
+	s := &ServiceAccounts{cfg: cfg, signer: signer, keys: []tokenkey.Public{own}, read: newSignatures(), now: time.Now}
 	for _, key := range cfg.FurtherKeys {
 		if key.ID != own.ID {
 			s.keys = append(s.keys, key)
@@ -76,7 +72,7 @@ func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
 }
 
 // Keys returns the public keys whose signatures are accepted, first the one that signs new tokens.
-func (s *ServiceAccounts) Keys() []PublicKey { return slices.Clone(s.keys) }
+func (s *ServiceAccounts) Keys() []tokenkey.Public { return slices.Clone(s.keys) }
 
 // Audiences returns the API's audiences, which tokens get unless a request names others.
 func (s *ServiceAccounts) Audiences() []string { return slices.Clone(s.cfg.Audiences) }

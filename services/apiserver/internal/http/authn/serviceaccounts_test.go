@@ -17,6 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/libs/tokenkey"
 )
 
 var robot = Bound{Namespace: "ns", ServiceAccount: Reference{Name: "robot", UID: "a1"}}
@@ -67,7 +69,7 @@ func TestTokenExtension(t *testing.T) {
 // and issuer are still configured, and no others are.
 func TestKeysAndIssuers(t *testing.T) {
 	old, now := newKey(t), newKey(t)
-	oldKey, err := NewPublicKey(old.Public())
+	oldKey, err := tokenkey.NewPublic(old.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +82,8 @@ func TestKeysAndIssuers(t *testing.T) {
 		cfg ServiceAccountsConfig
 		ok  bool
 	}{
-		"both known":     {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}, FurtherKeys: []PublicKey{oldKey}}, true},
-		"unknown issuer": {ServiceAccountsConfig{Issuers: []string{issuer}, FurtherKeys: []PublicKey{oldKey}}, false},
+		"both known":     {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}, FurtherKeys: []tokenkey.Public{oldKey}}, true},
+		"unknown issuer": {ServiceAccountsConfig{Issuers: []string{issuer}, FurtherKeys: []tokenkey.Public{oldKey}}, false},
 		"unknown key":    {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, false},
 	} {
 		c.cfg.Key, c.cfg.Objects, c.cfg.Audiences = now, present(), []string{"api"}
@@ -106,7 +108,7 @@ func TestForeignSigners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewPublicKey(p224.Public()); err == nil {
+	if _, err := tokenkey.NewPublic(p224.Public()); err == nil {
 		t.Error("a key on an unsupported curve is accepted")
 	}
 	var file []byte

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/libs/tokenkey"
 )
 
 // Paths of the documents, Kubernetes' own.
@@ -38,7 +38,7 @@ type metadata struct {
 
 // New builds the documents for tokens of issuer that are signed with one of keys. keysURI is the
 // URL of the key set. If it is empty, the key set is at the API's own address, HOST:PORT.
-func New(issuer, keysURI, address string, keys []authn.PublicKey) (*Documents, error) {
+func New(issuer, keysURI, address string, keys []tokenkey.Public) (*Documents, error) {
 	if err := CheckURLs(issuer, keysURI); err != nil {
 		return nil, err
 	}

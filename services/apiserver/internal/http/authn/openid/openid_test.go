@@ -11,23 +11,23 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
 
-	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/libs/tokenkey"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func keys(t *testing.T) []authn.PublicKey {
+func keys(t *testing.T) []tokenkey.Public {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := authn.NewPublicKey(private.Public())
+	key, err := tokenkey.NewPublic(private.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []authn.PublicKey{key}
+	return []tokenkey.Public{key}
 }
 
 func TestDocuments(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/podreferences"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -102,14 +103,14 @@ func (a *Authorizer) decide(node string, want authz.Attributes) answer {
 	if want.IsResource() {
 		switch want.Group + "/" + want.Resource {
 		case "/secrets":
-			return a.readReferred(node, Secret, want)
+			return a.readReferred(node, podreferences.Secret, want)
 		case "/configmaps":
-			return a.readReferred(node, ConfigMap, want)
+			return a.readReferred(node, podreferences.ConfigMap, want)
 		case "/persistentvolumeclaims":
 			if want.Subresource == "status" {
 				return a.updateClaimStatus(node, want)
 			}
-			return a.get(node, Claim, want)
+			return a.get(node, podreferences.Claim, want)
 		case "/persistentvolumes", "storage.k8s.io/volumeattachments":
 			return a.getOwn(node, want)
 		case "resource.k8s.io/resourceslices":
@@ -117,7 +118,7 @@ func (a *Authorizer) decide(node string, want authz.Attributes) answer {
 		case "certificates.k8s.io/podcertificaterequests":
 			return a.certificateRequest(node, want)
 		case "resource.k8s.io/resourceclaims":
-			return a.get(node, ResourceClaim, want)
+			return a.get(node, podreferences.ResourceClaim, want)
 		case "/serviceaccounts":
 			return a.serviceAccount(node, want)
 		case "coordination.k8s.io/leases":
@@ -139,7 +140,7 @@ func (a *Authorizer) decide(node string, want authz.Attributes) answer {
 }
 
 // readReferred is for objects that a node may get, list and watch one at a time, by name.
-func (a *Authorizer) readReferred(node string, kind Kind, want authz.Attributes) answer {
+func (a *Authorizer) readReferred(node string, kind podreferences.Kind, want authz.Attributes) answer {
 	switch {
 	case want.Verb != "get" && want.Verb != "list" && want.Verb != "watch":
 		return no("can only read resources of this type")
@@ -152,7 +153,7 @@ func (a *Authorizer) readReferred(node string, kind Kind, want authz.Attributes)
 }
 
 // get is for objects that a node may only get.
-func (a *Authorizer) get(node string, kind Kind, want authz.Attributes) answer {
+func (a *Authorizer) get(node string, kind podreferences.Kind, want authz.Attributes) answer {
 	switch {
 	case want.Verb != "get":
 		return no("can only get individual resources of this type")
@@ -166,11 +167,11 @@ func (a *Authorizer) updateClaimStatus(node string, want authz.Attributes) answe
 	if want.Verb != "update" && want.Verb != "patch" {
 		return no("can only get/update/patch this type")
 	}
-	return a.referred(node, Claim, want)
+	return a.referred(node, podreferences.Claim, want)
 }
 
 // referred allows an object that a pod of the node refers to.
-func (a *Authorizer) referred(node string, kind Kind, want authz.Attributes) answer {
+func (a *Authorizer) referred(node string, kind podreferences.Kind, want authz.Attributes) answer {
 	if want.Name == "" {
 		return no("No Object name found")
 	}
@@ -188,7 +189,7 @@ func unrelated(node string) answer {
 
 // refers reports whether a pod of the node refers to an object. Mirror pods, which a node creates
 // itself, don't count.
-func (a *Authorizer) refers(node string, kind Kind, namespace, name string) bool {
+func (a *Authorizer) refers(node string, kind podreferences.Kind, namespace, name string) bool {
 	for _, obj := range a.cfg.Pods.CachedIn(fabric.View{Scope: node}) {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || pod.Namespace != namespace || pod.Spec.NodeName != node {
@@ -197,7 +198,7 @@ func (a *Authorizer) refers(node string, kind Kind, namespace, name string) bool
 		if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 			continue
 		}
-		if !References(pod, func(k Kind, n string) bool { return k != kind || n != name }) {
+		if !podreferences.Visit(pod, func(k podreferences.Kind, n string) bool { return k != kind || n != name }) {
 			return true
 		}
 	}
@@ -214,7 +215,7 @@ func (a *Authorizer) serviceAccount(node string, want authz.Attributes) answer {
 	case want.Subresource != "token":
 		return no("can only create token subresource of serviceaccount")
 	}
-	if !a.refers(node, ServiceAccount, want.Namespace, want.Name) {
+	if !a.refers(node, podreferences.ServiceAccount, want.Namespace, want.Name) {
 		return unrelated(node)
 	}
 	return allow()

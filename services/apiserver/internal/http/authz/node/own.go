@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/garboard/garboard/libs/localvolume"
+	"github.com/garboard/garboard/libs/podreferences"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
@@ -80,7 +81,7 @@ func (a *Authorizer) volume(node string, v *corev1.PersistentVolume) bool {
 	if host, local := localvolume.HostOf(v); local && host == node {
 		return true
 	}
-	return v.Spec.ClaimRef != nil && a.refers(node, Claim, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
+	return v.Spec.ClaimRef != nil && a.refers(node, podreferences.Claim, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
 }
 
 // own allows an object that is known to be the node's.

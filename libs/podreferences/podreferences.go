@@ -1,4 +1,5 @@
-package node
+// Package podreferences tells which objects a pod refers to: its node may read them, and they are in use.
+package podreferences
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -17,9 +18,9 @@ const (
 	ResourceClaim
 )
 
-// References calls see for each object of the pod's own namespace that the pod refers to, until see
+// Visit calls see for each object of the pod's own namespace that the pod refers to, until see
 // returns false. It reports whether see never did. An object may be passed more than once.
-func References(pod *corev1.Pod, see func(kind Kind, name string) bool) bool {
+func Visit(pod *corev1.Pod, see func(kind Kind, name string) bool) bool {
 	spec := &pod.Spec
 	if spec.ServiceAccountName != "" && !see(ServiceAccount, spec.ServiceAccountName) {
 		return false

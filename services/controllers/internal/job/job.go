@@ -44,11 +44,12 @@ type reconciler struct {
 	control  podcontrol.Control
 	events   *events.Recorder
 	failures history
+	metrics
 }
 
 // New declares the Job controller.
 func New(d controller.Deps) *controller.Spec {
-	r := &reconciler{jobs: controller.For[*batchv1.Job](d), events: d.Events(name)}
+	r := &reconciler{jobs: controller.For[*batchv1.Job](d), events: d.Events(name), metrics: newMetrics(d.Registerer)}
 	r.jobs.Changed = func(_, now *batchv1.Job) bool { return !finished(now) }
 	r.jobs.Delay = func(old, now *batchv1.Job) time.Duration {
 		if old.Generation == now.Generation {
@@ -65,8 +66,9 @@ func New(d controller.Deps) *controller.Spec {
 	r.control = podcontrol.Control{Pods: r.pods.Client, Kind: r.jobs.Client.Kind().GroupVersionKind, Events: r.events}
 	return &controller.Spec{
 		Name: name, Resource: "jobs", Workers: workers, Events: r.events,
-		For: r.jobs, Watches: []controller.Watch{r.pods}, Reconcile: r.reconcile, Begin: r.failures.clear,
-		Beside: []*controller.Spec{orphans(d, r)},
+		For: r.jobs, Reconcile: r.reconcile, Begin: r.failures.clear,
+		Watches: []controller.Watch{r.pods, controller.On(r.pods.SharedInformer, r.ofPods), controller.On(r.jobs.SharedInformer, r.ofJobs)},
+		Beside:  []*controller.Spec{orphans(d, r)},
 	}
 }
 
@@ -84,6 +86,14 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 		r.events.Event(job, corev1.EventTypeWarning, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
 		return reconcile.Result{}, nil
 	}
+	began, action := time.Now(), reconciling
+	result, err := r.sync(ctx, key, job, &action)
+	r.synced(job, action, time.Since(began), err)
+	return result, err
+}
+
+// sync reconciles a Job, and sets action to what it does for the Job's pods.
+func (r *reconciler) sync(ctx context.Context, key controller.Key, job *batchv1.Job, action *string) (reconcile.Result, error) {
 	pods, err := r.claim(ctx, job)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -91,6 +101,7 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 	p := r.newPass(key.String(), job, pods, time.Now())
 	p.judge()
 	manageErr := p.act(ctx)
+	*action = p.action
 	if err := p.track(ctx); err != nil && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("counting the pods of Job %s: %w", key, err)
 	}

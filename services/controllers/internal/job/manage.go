@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,13 +23,15 @@ import (
 // manage creates the missing pods or deletes the surplus ones, never both, and returns how many are
 // active then.
 func (p *pass) manage(ctx context.Context) (active int, err error) {
-	active = len(p.active)
+	active, p.action = len(p.active), tracking
 	if suspended(p.job) {
+		p.action = podsDeleted
 		deleted, err := p.deletePods(ctx, p.active, true)
 		return active - deleted, err
 	}
 	want := p.want()
 	if doomed := p.surplus(max(active-want, 0)); len(doomed) > 0 {
+		p.action = podsDeleted
 		deleted, err := p.deletePods(ctx, doomed[:min(len(doomed), burst)], true)
 		return active - deleted, err
 	}
@@ -39,6 +42,7 @@ func (p *pass) manage(ctx context.Context) (active int, err error) {
 	if missing <= 0 {
 		return active, nil
 	}
+	p.action = podsCreated
 	created, err := p.create(ctx, min(missing, burst))
 	return active + created, err
 }
@@ -76,13 +80,17 @@ func (p *pass) create(ctx context.Context, count int) (created int, err error) {
 		count = len(free)
 		addIndexVariables(&template.Spec)
 	}
-	return podcontrol.SlowStart(count, func(i int) error {
+	var attempts atomic.Int64
+	created, err = podcontrol.SlowStart(count, func(i int) error {
+		attempts.Add(1)
 		each, prefix := template, ""
 		if free != nil {
 			each, prefix = p.forIndex(template, free[i])
 		}
 		return p.control.Create(ctx, p.job, each, prefix)
 	})
+	p.madePods(int(attempts.Load()), created)
+	return created, err
 }
 
 // surplus returns at least count pods to delete: those of an indexed Job that have no index or share

@@ -38,6 +38,13 @@ type pass struct {
 	replaced map[int]*corev1.Pod
 	failures failures
 
+	// action is what the pass does for the pods, in a label of metrics.
+	action string
+	// before is the status as it was last written, ruled the failed pods by the action of their rule in the
+	// pod failure policy, both for metrics.
+	before *batchv1.JobStatus
+	ruled  map[batchv1.PodFailurePolicyAction]int
+
 	// end is the condition with which the Job ends; nil if it goes on.
 	end *batchv1.JobCondition
 	// flush means that the status has changed.
@@ -47,7 +54,7 @@ type pass struct {
 }
 
 func (r *reconciler) newPass(key string, job *batchv1.Job, pods []*corev1.Pod, now time.Time) *pass {
-	p := &pass{reconciler: r, key: key, job: job, pods: pods, now: now}
+	p := &pass{reconciler: r, key: key, job: job, pods: pods, now: now, action: reconciling, before: job.Status.DeepCopy(), ruled: map[batchv1.PodFailurePolicyAction]int{}}
 	status := &job.Status
 	if status.UncountedTerminatedPods == nil {
 		status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}

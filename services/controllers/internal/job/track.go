@@ -36,6 +36,7 @@ func (p *pass) track(ctx context.Context) error {
 		}
 		p.reconciler.failures.set(p.key, p.failures)
 	}
+	p.ruledBy(p.ruled)
 	faults := each(ended, func(pod *corev1.Pod) error { return p.untrack(ctx, pod) })
 	for i, err := range faults {
 		if err == nil {
@@ -106,7 +107,9 @@ func (p *pass) mark() (ended []*corev1.Pod, all bool) {
 			}
 		case p.uncounted.failed.Has(pod.UID), indexed(p.job) && index == noIndex:
 		case p.hasFailed(pod) || p.end != nil && p.end.Type != batchv1.JobSuccessCriteriaMet:
-			if judge(p.job.Spec.PodFailurePolicy, pod).counts() {
+			v := judge(p.job.Spec.PodFailurePolicy, pod)
+			p.ruled[v.action]++
+			if v.counts() {
 				uncounted.Failed = append(uncounted.Failed, pod.UID)
 				p.flush = true
 			}
@@ -170,6 +173,7 @@ func (p *pass) finish() bool {
 	}
 	p.set(*p.end)
 	p.flush = true
+	p.notes = append(p.notes, func() { p.ended(p.job, p.end) })
 	if p.end.Type != batchv1.JobComplete {
 		p.note(corev1.EventTypeWarning, p.end.Reason, p.end.Message)
 		return true
@@ -190,6 +194,8 @@ func (p *pass) write(ctx context.Context) error {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	p.job, p.flush = written, false
+	p.counted(p.job, p.before)
+	p.before = p.job.Status.DeepCopy()
 	for _, record := range p.notes {
 		record()
 	}

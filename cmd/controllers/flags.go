@@ -29,7 +29,7 @@ func tokenFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 }
 
 func volumeFlags(set *pflag.FlagSet, cfg *controllers.Config) {
-	set.StringVar(&cfg.LocalPathClass, "local-path-storage-class", controllers.DefaultLocalPathClass, "StorageClass of local-path volumes, created as the default class if there is none of that name; when empty, none is created")
+	set.StringVar(&cfg.LocalPathClass, "local-path-storage-class", controllers.DefaultLocalPathClass, controllers.LocalPathClassUsage)
 	o := &cfg.AttachDetach
 	set.DurationVar(&o.SyncPeriod, "attach-detach-reconcile-sync-period", controllers.DefaultAttachSyncPeriod, "how often attached volumes are compared with their VolumeAttachments; at least one second")
 	set.BoolVar(&o.DisableSync, "disable-attach-detach-reconcile-sync", false, "do not compare attached volumes with their VolumeAttachments")

@@ -45,6 +45,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 	})
 	daemon.Group(flags, "Controllers", func(flags *pflag.FlagSet) {
 		flags.StringSliceVar(&cfg.Controllers, "controllers", []string{"*"}, controllers.ListUsage())
+		flags.StringVar(&cfg.LocalPathClass, "local-path-storage-class", controllers.DefaultLocalPathClass, controllers.LocalPathClassUsage)
 	})
 	autoscaling.Flags(flags, &cfg.Autoscaling, &cfg.MetricsServer)
 	admission.Flags(flags, &cfg.Admission)

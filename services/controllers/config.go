@@ -34,6 +34,9 @@ const DefaultAttachSyncPeriod = attachdetach.DefaultSyncPeriod
 // DefaultLocalPathClass is the usual name of the StorageClass of local-path volumes.
 const DefaultLocalPathClass = localpath.DefaultClass
 
+// LocalPathClassUsage describes the flag of Config.LocalPathClass.
+const LocalPathClassUsage = "StorageClass of local-path volumes, created as the default class if there is none of that name; when empty, none is created"
+
 // DefaultLeaseName is Kubernetes' own, so that a kube-controller-manager on the same cluster and this
 // service never both act.
 const DefaultLeaseName = "kube-controller-manager"

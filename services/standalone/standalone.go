@@ -200,7 +200,7 @@ func (s services) controllers() lifecycle.Stage {
 		return controllers.New(controllers.Config{
 			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
 			TokenKeyFile:   apiserver.TokenKeyFile(s.certs),
-			LocalPathClass: controllers.DefaultLocalPathClass,
+			LocalPathClass: s.cfg.LocalPathClass,
 			Autoscaling:    s.cfg.Autoscaling, MetricsServer: s.cfg.MetricsServer,
 		})
 	})

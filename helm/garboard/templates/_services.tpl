@@ -54,6 +54,7 @@ volumes:
 - --cluster-signing-cert-file=/etc/garboard/pki/ca.crt
 - --cluster-signing-key-file=/etc/garboard/pki/ca.key
 - --service-account-private-key-file=/etc/garboard/pki/sa.key
+- {{ printf "--local-path-storage-class=%s" .Values.controllers.localPathStorageClass | quote }}
 {{ include "garboard.commonArgs" . }}
 {{- end }}
 

@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-custom bench-hostile bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -179,6 +179,10 @@ bin/kube-apiserver: test/conformance/suite/go.mod
 
 bench-hostile: bin/kube-apiserver ## Time requests while others send hostile ones, with a kube-apiserver beside ours.
 	go run ./bench/apiserver -kubernetes bin/kube-apiserver -parts hostile -repeats 3 $(BENCH_FLAGS)
+
+bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default.
+	@mkdir -p bin
+	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestLoad . -load $(or $(LOAD),1000) -report $(CURDIR)/bin/bench-controllers.txt
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)

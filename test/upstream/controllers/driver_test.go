@@ -40,7 +40,7 @@ type driver struct {
 // drive runs the driver of a plane until the test ends.
 func (p *plane) drive(t *testing.T) {
 	t.Helper()
-	d := &driver{client: kubernetes.NewForConfigOrDie(p.config)}
+	d := &driver{client: p.typed()}
 	for _, name := range nodes() {
 		if err := d.addNode(t.Context(), name); err != nil {
 			t.Fatalf("%s: %v", p.name, err)

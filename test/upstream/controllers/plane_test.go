@@ -16,9 +16,11 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
@@ -229,6 +231,13 @@ func (p *plane) connect(t *testing.T) {
 		}
 	}
 	p.audit = newAuditLog(p.in("audit.log"))
+}
+
+// typed returns a client that costs the test little.
+func (p *plane) typed() kubernetes.Interface {
+	config := rest.CopyConfig(p.config)
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+	return kubernetes.NewForConfigOrDie(config)
 }
 
 func (p *plane) serves(server string) func(ctx context.Context) error {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -84,6 +86,45 @@ func (p *process) signal(signal syscall.Signal) {
 	if p.running != nil {
 		_ = p.running.Process.Signal(signal)
 	}
+}
+
+// cpu returns the time of processors that the program has used, 0 if it does not run.
+func (p *process) cpu() time.Duration {
+	const tick = 10 * time.Millisecond // of /proc, on every Linux
+	data := p.proc("stat")
+	fields := strings.Fields(data[strings.LastIndexByte(data, ')')+1:])
+	var used time.Duration
+	for _, i := range []int{11, 12} { // utime and stime
+		if i < len(fields) {
+			n, _ := strconv.ParseInt(fields[i], 10, 64)
+			used += time.Duration(n) * tick
+		}
+	}
+	return used
+}
+
+// memory returns a line of the program's status in /proc, for example VmRSS, in bytes.
+func (p *process) memory(line string) int64 {
+	_, rest, _ := strings.Cut(p.proc("status"), "\n"+line+":")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kilobytes, _ := strconv.ParseInt(fields[0], 10, 64)
+	return kilobytes << 10
+}
+
+func (p *process) proc(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running == nil {
+		return ""
+	}
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.running.Process.Pid, name))
+	if err != nil {
+		return ""
+	}
+	return string(data)
 }
 
 // end ends the program by a signal and waits for it.

@@ -1,0 +1,311 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+var scale = flag.Int("load", 0, "pods of a load; 0 measures none")
+
+// creators is how many objects a load creates at a time.
+const creators = 8
+
+// load is work for the controllers, of n pods or ten times as many other objects.
+type load struct {
+	name string
+	// prepare is done before the measurement, run is measured.
+	prepare, run func(ctx context.Context, p *plane, home string, n int) error
+}
+
+// TestLoad puts the same loads on both sets of controllers, one after the other, and prints what each costs them. It
+// judges nothing: the machine may be busy.
+func TestLoad(t *testing.T) {
+	if *scale == 0 {
+		t.Skip("-load N measures")
+	}
+	built := build(t)
+	planes := [2]*plane{startPlane(t, built, false), startPlane(t, built, true)}
+	for _, p := range planes {
+		p.drive(t)
+	}
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) { _, _ = fmt.Fprintln(table, strings.TrimSuffix(fmt.Sprintln(cells...), "\n")) }
+	row("load\tcontrollers\ts\tCPU s\twrites\tMB after\tMB at most\t")
+	for _, l := range loads() {
+		for _, p := range planes {
+			cost, err := p.measure(t.Context(), l, *scale)
+			if err != nil {
+				t.Fatalf("%s, %s: %v", l.name, p.name, err)
+			}
+			row(fmt.Sprintf("%s\t%s\t%.1f\t%.2f\t%d\t%d\t%d\t", l.name, p.name, cost.took.Seconds(), cost.cpu.Seconds(), cost.writes, cost.resident>>20, cost.most>>20))
+			t.Logf("%s, %s: %.1f s, %.2f s of CPU, %d writes", l.name, p.name, cost.took.Seconds(), cost.cpu.Seconds(), cost.writes)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d pods, or ten times as many other objects\n%s", *scale, text.String())
+	if *report != "" {
+		if err := os.WriteFile(*report, []byte(text.String()), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// cost is what a load takes.
+type cost struct {
+	took, cpu      time.Duration // the latter until nothing more is written
+	writes         int
+	resident, most int64 // memory in bytes, the latter since the controllers' start
+}
+
+// measure puts a load on a plane, and removes it.
+func (p *plane) measure(ctx context.Context, l load, n int) (cost, error) {
+	home := "load-" + l.name
+	if err := open().do(ctx, p, home); err != nil {
+		return cost{}, err
+	}
+	if l.prepare != nil {
+		if err := l.prepare(ctx, p, home, n); err != nil {
+			return cost{}, fmt.Errorf("preparing: %w", err)
+		}
+	}
+	if err := p.calm(ctx, home); err != nil {
+		return cost{}, err
+	}
+	before, used, began := p.written(home), p.controllers.cpu(), time.Now()
+	if err := l.run(ctx, p, home, n); err != nil {
+		return cost{}, err
+	}
+	c := cost{took: time.Since(began)}
+	if err := p.calm(ctx, home); err != nil {
+		return cost{}, err
+	}
+	c.cpu, c.writes = p.controllers.cpu()-used, p.written(home)-before
+	c.resident, c.most = p.controllers.memory("VmRSS"), p.controllers.memory("VmHWM")
+	if l.name == "namespace" {
+		return c, nil
+	}
+	return c, gone().do(ctx, p, home)
+}
+
+// calm waits until nothing is written about a load any more.
+func (p *plane) calm(ctx context.Context, home string) error {
+	return await(ctx, "the end of writes", func(context.Context) error {
+		last, err := p.audit.quietSince(home)
+		if err == nil && time.Since(last) < calm {
+			err = errors.New("there was a write")
+		}
+		return err
+	})
+}
+
+// written returns how often the controllers have written about a load.
+func (p *plane) written(home string) int {
+	all := 0
+	for _, n := range p.audit.counts(home) {
+		all += n
+	}
+	return all
+}
+
+func loads() []load {
+	return []load{
+		{"deployment", nil, func(ctx context.Context, p *plane, home string, n int) error {
+			return p.until(ctx, home, workload("apps/v1", "Deployment", "web", fmt.Sprintf("replicas: %d\n  strategy: {rollingUpdate: {maxSurge: 25%%}}", n), "stay"),
+				"deployments", "web", int64(n), "status", "readyReplicas")
+		}},
+		{"job", nil, func(ctx context.Context, p *plane, home string, n int) error {
+			return p.until(ctx, home, workload("batch/v1", "Job", "work", fmt.Sprintf("completions: %d\n  parallelism: %d", n, n), "complete"),
+				"jobs", "work", int64(n), "status", "succeeded")
+		}},
+		{"garbage", dependents, func(ctx context.Context, p *plane, home string, _ int) error {
+			if err := remove("configmaps", "owner", background).do(ctx, p, home); err != nil {
+				return err
+			}
+			return p.none(ctx, home, "configmaps", "load=many")
+		}},
+		{"namespace", dependents, func(ctx context.Context, p *plane, home string, _ int) error { return gone().do(ctx, p, home) }},
+		{"services", nil, rollServices},
+		{"daemonset", func(ctx context.Context, p *plane, home string, n int) error {
+			d := &driver{client: p.typed()}
+			return many(ctx, n, func(ctx context.Context, i int) error { return d.addNode(ctx, fmt.Sprintf("%s.%d", home, i)) })
+		}, func(ctx context.Context, p *plane, home string, n int) error {
+			return p.until(ctx, home, workload("apps/v1", "DaemonSet", "agents", "", "stay"), "daemonsets", "agents", int64(n+len(nodes())), "status", "numberReady")
+		}},
+	}
+}
+
+// workload returns the YAML of a workload whose pods have an outcome.
+func workload(version, kind, name, spec, result string) string {
+	selector, restarts := "selector: {matchLabels: {app: "+name+"}}", "Always"
+	if kind == "Job" {
+		selector, restarts = "", "Never"
+	}
+	return fmt.Sprintf(`
+apiVersion: %s
+kind: %s
+metadata: {name: %s}
+spec:
+  %s
+  %s
+  template:
+    metadata: {labels: {app: %s}, annotations: {judge/outcome: %s}}
+    spec: {restartPolicy: %s, containers: [{name: c, image: "one:1"}]}
+`, version, kind, name, spec, selector, name, result, restarts)
+}
+
+// until creates an object and waits until a field of it has a value.
+func (p *plane) until(ctx context.Context, home, text, resource, name string, want int64, fields ...string) error {
+	if err := create(text).do(ctx, p, home); err != nil {
+		return err
+	}
+	client, err := p.named(resource, home)
+	if err != nil {
+		return err
+	}
+	return await(ctx, name, func(ctx context.Context) error {
+		obj, err := client.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got, _, err := unstructured.NestedInt64(obj.Object, fields...); err != nil || got != want {
+			return fmt.Errorf("%s is %d, not %d, %w", strings.Join(fields, "."), got, want, err)
+		}
+		return nil
+	})
+}
+
+// none waits until no object with a label is left.
+func (p *plane) none(ctx context.Context, home, resource, labels string) error {
+	client, err := p.named(resource, home)
+	if err != nil {
+		return err
+	}
+	return await(ctx, "the end of "+resource, func(ctx context.Context) error {
+		found, err := client.List(ctx, metav1.ListOptions{LabelSelector: labels, Limit: 1})
+		if err == nil && len(found.Items) > 0 {
+			err = fmt.Errorf("%s is left", found.Items[0].GetName())
+		}
+		return err
+	})
+}
+
+// dependents creates a ConfigMap that owns ten times n others.
+func dependents(ctx context.Context, p *plane, home string, n int) error {
+	maps, err := p.named("configmaps", home)
+	if err != nil {
+		return err
+	}
+	config := func(name string, owners ...any) *unstructured.Unstructured {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}}}
+		if len(owners) > 0 {
+			obj.SetLabels(map[string]string{"load": "many"})
+			_ = unstructured.SetNestedSlice(obj.Object, owners, "metadata", "ownerReferences")
+		}
+		return obj
+	}
+	owner, err := maps.Create(ctx, config("owner"), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	reference := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": string(owner.GetUID())}
+	return many(ctx, 10*n, func(ctx context.Context, i int) error {
+		_, err := maps.Create(ctx, config(fmt.Sprintf("dependent-%d", i), reference), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// rollServices makes Services of ten pods each, and replaces all pods.
+func rollServices(ctx context.Context, p *plane, home string, n int) error {
+	const each = 10
+	if err := many(ctx, n/each, func(ctx context.Context, i int) error {
+		name := fmt.Sprintf("s%d", i)
+		return create(workload("apps/v1", "ReplicaSet", name, fmt.Sprintf("replicas: %d", each), "stay")+fmt.Sprintf(`---
+apiVersion: v1
+kind: Service
+metadata: {name: %s}
+spec: {selector: {app: %s}, ports: [{port: 80}]}
+`, name, name)).do(ctx, p, home)
+	}); err != nil {
+		return err
+	}
+	if err := p.endpoints(ctx, home, n/each*each); err != nil {
+		return err
+	}
+	pods, err := p.named("pods", home)
+	if err != nil {
+		return err
+	}
+	old, err := pods.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	if err := await(ctx, "the end of the old pods", func(ctx context.Context) error {
+		found, err := pods.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, pod := range found.Items {
+			for _, gone := range old.Items {
+				if pod.GetUID() == gone.GetUID() {
+					return fmt.Errorf("%s is left", pod.GetName())
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return p.endpoints(ctx, home, n/each*each)
+}
+
+// endpoints waits until the EndpointSlices have so many ready endpoints, and no others.
+func (p *plane) endpoints(ctx context.Context, home string, want int) error {
+	client := p.typed()
+	return await(ctx, "the endpoints", func(ctx context.Context) error {
+		slices, err := client.DiscoveryV1().EndpointSlices(home).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		ready, others := 0, 0
+		for _, slice := range slices.Items {
+			for _, endpoint := range slice.Endpoints {
+				if endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
+					ready++
+				} else {
+					others++
+				}
+			}
+		}
+		if ready != want || others > 0 {
+			return fmt.Errorf("%d are ready and %d are not; want %d", ready, others, want)
+		}
+		return nil
+	})
+}
+
+// many does something n times, a few at a time.
+func many(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}

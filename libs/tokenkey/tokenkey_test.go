@@ -38,7 +38,7 @@ func TestSigner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := jose.ParseSigned(text, []jose.SignatureAlgorithm{algorithm})
+		signed, err := jose.ParseSignedCompact(text, []jose.SignatureAlgorithm{algorithm})
 		if err != nil {
 			t.Fatal(err)
 		}

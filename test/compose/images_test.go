@@ -22,8 +22,8 @@ func TestImages(t *testing.T) {
 	}{
 		// CEL, for custom resources and admission policies, and its grammar are some 10 MB of it.
 		"apiserver":   {"65532:65532", 64},
-		"controllers": {"65532:65532", 60},
-		"scheduler":   {"65532:65532", 60},
+		"controllers": {"65532:65532", 56},
+		"scheduler":   {"65532:65532", 48},
 		"cli":         {"65532:65532", 120},
 		"nodeagent":   {"", 400},
 	} {

@@ -14,7 +14,7 @@ import (
 )
 
 // version matches the output of --version.
-var version = regexp.MustCompile(`^[a-z]+ \S+ \(go1\.\S+, Kubernetes (v1\.\d+\.\d+|unknown)\)\n$`)
+var version = regexp.MustCompile(`^[a-z]+ version \S+ \(go1\.\S+, Kubernetes (v1\.\d+\.\d+|unknown)\)\n$`)
 
 // CheckHelp checks that each flag of a command has a group and a description, that --help shows it
 // once with its environment variable, and that --version reports what is compiled in.

@@ -5,13 +5,13 @@ import (
 	"math"
 	"slices"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/podspec"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
 
 const immutableSpec = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
@@ -41,7 +41,7 @@ func validateUpdate(pod, old *corev1.Pod) field.ErrorList {
 		errs = append(errs, gatedUpdate(same, &old.Spec, path)...)
 	}
 	if !apiequality.Semantic.DeepEqual(*same, old.Spec) {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s\n%v", immutableSpec, cmp.Diff(old.Spec, *same))))
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("%s\n%v", immutableSpec, values.Changes(old.Spec, *same))))
 	}
 	return errs
 }

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/claim"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/resources"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
 
 // WithClaims returns a template with a volume for each claim that its pods get, so that its
@@ -80,7 +80,7 @@ func validatePersistentVolumeClaimUpdate(c, old *corev1.PersistentVolumeClaim) f
 	}
 	if !apiequality.Semantic.DeepEqual(now, before) {
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", diff.Diff(before, now))))
+			"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n%v", values.Changes(before, now))))
 	}
 	size, oldSize, has := c.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage], old.Status.Capacity[corev1.ResourceStorage]
 	// A size that a volume could not grow to may be reverted, but not below the capacity.

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/values"
 )
 
 const NotEphemeral = "cannot be set for an Ephemeral Container"
@@ -32,7 +33,7 @@ func ValidateEphemeralContainers(pod, old *corev1.Pod) field.ErrorList {
 			continue
 		}
 		if now := &pod.Spec.EphemeralContainers[at]; !apiequality.Semantic.DeepEqual(before, now) {
-			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, cmp.Diff(before, now))))
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, values.Changes(before, now))))
 		}
 	}
 	return errs

@@ -54,7 +54,10 @@ type pass struct {
 }
 
 func (r *reconciler) newPass(key string, job *batchv1.Job, pods []*corev1.Pod, now time.Time) *pass {
-	p := &pass{reconciler: r, key: key, job: job, pods: pods, now: now, action: reconciling, before: job.Status.DeepCopy(), ruled: map[batchv1.PodFailurePolicyAction]int{}}
+	p := &pass{
+		reconciler: r, key: key, job: job, pods: pods, now: now, action: reconciling,
+		before: job.Status.DeepCopy(), ruled: map[batchv1.PodFailurePolicyAction]int{},
+	}
 	status := &job.Status
 	if status.UncountedTerminatedPods == nil {
 		status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/garboard/garboard/libs/informer"
-	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/report"
@@ -62,7 +61,7 @@ func (s *Service) Watchers() []watcher.Status { return s.shell.Watchers() }
 func (s *Service) build(context.Context) error {
 	s.informers = s.shell.NewInformers()
 	deps := controller.Deps{
-		Client: reconcile.Recording(s.shell.Client()), Informers: s.informers, Roots: &controller.Roots{},
+		Client: controller.Client(s.shell.Client()), Informers: s.informers, Roots: &controller.Roots{},
 		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,
 	}
 	s.definitions = customresources.New(deps)

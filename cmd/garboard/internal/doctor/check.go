@@ -64,6 +64,7 @@ func Check(f *Facts) Findings {
 	checkNodes(in("Nodes"), f)
 	checkStorage(in("Storage"), f)
 	checkAutoscalers(in("Autoscaling"), f)
+	checkContention(in("Contention"), f)
 	if f.Status != nil {
 		checkClocks(in("Clocks"), f)
 		checkVersions(in("Versions"), f)

@@ -69,6 +69,9 @@ type Facts struct {
 	// Autoscalers are all autoscalers.
 	Autoscalers    []*autoscalingv2.HorizontalPodAutoscaler
 	AutoscalersErr error
+	// Contention are the Events about objects over which a controller and something else fight.
+	Contention    []*corev1.Event
+	ContentionErr error
 }
 
 // Gather gathers all facts. It returns when it has them or ctx has ended; a fact that is missing
@@ -192,7 +195,7 @@ func (f *Facts) ready(ctx context.Context, config *rest.Config) {
 func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	api, err := client.New(config, scheme.New())
 	if err != nil {
-		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err, f.AutoscalersErr = err, err, err, err, err
+		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err, f.AutoscalersErr, f.ContentionErr = err, err, err, err, err, err
 		return
 	}
 	leases := client.Of[*coordinationv1.Lease](api)
@@ -209,6 +212,7 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 		f.Storage.Err = f.Storage.addVolumes(ctx, api) // They may have been created before the nodes were read.
 	}
 	f.Autoscalers, _, f.AutoscalersErr = client.Of[*autoscalingv2.HorizontalPodAutoscaler](api).List(ctx, "", metav1.ListOptions{})
+	f.Contention, _, f.ContentionErr = client.Of[*corev1.Event](api).List(ctx, "", metav1.ListOptions{FieldSelector: "reason=" + writeBackOff})
 	found, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",
 	})

@@ -24,7 +24,7 @@ import (
 // Deps is what controllers are made from.
 type Deps struct {
 	// Client writes to the API, and reads what must not be stale. It must come from
-	// reconcile.Recording, so that no controller acts on a cache that lacks its own writes.
+	// Client, so that no controller acts on a cache that lacks its own writes, or fights another.
 	Client client.Interface
 	// Informers are shared by all controllers. They start before a controller and outlive it, so that
 	// they are warm for the next term.
@@ -109,7 +109,11 @@ func (r *Runner) Run(ctx context.Context) error {
 
 // run runs one queue of the controller for one term.
 func (r *Runner) run(ctx context.Context, spec *Spec) error {
-	h := &handlers{priority: !spec.Unhurried, checkers: slices.Clone(spec.WaitFor)}
+	recorder := spec.Events
+	if recorder == nil {
+		recorder = r.deps.Events(spec.Name)
+	}
+	h := &handlers{priority: !spec.Unhurried, checkers: slices.Clone(spec.WaitFor), contention: r.newKeys(spec, recorder)}
 	queue := r.queue(spec, h)
 	q := Queue{term: &term{
 		enqueue: func(key Key, opts workqueue.AddOpts) { queue.EnqueueWith(key, opts) },
@@ -125,10 +129,7 @@ func (r *Runner) run(ctx context.Context, spec *Spec) error {
 		}
 	}
 	if err == nil {
-		runs := append([]func(context.Context) error{queue.Run}, spec.Also...)
-		if spec.Events != nil {
-			runs = append(runs, spec.Events.Run)
-		}
+		runs := append([]func(context.Context) error{queue.Run, recorder.Run}, spec.Also...)
 		err = RunAll(ctx, runs...)
 	}
 	for _, remove := range h.remove {
@@ -148,10 +149,8 @@ func (r *Runner) queue(spec *Spec, h *handlers) *reconcile.Controller[Key] {
 	}
 	return reconcile.New(reconcile.Config[Key]{
 		Name: cmp.Or(spec.Queue, spec.Name), Resource: spec.Resource, Workers: workers, Priority: h.priority,
-		Reconcile: func(ctx context.Context, key Key) (reconcile.Result, error) {
-			return Requeue(spec.Reconcile(ctx, key))
-		},
-		WaitFor: func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
+		Reconcile: restrained(h.contention, spec),
+		WaitFor:   func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
 		Logger: r.deps.Logger, Registerer: r.deps.Registerer, Trace: r.deps.Trace,
 	})
 }

@@ -5,12 +5,14 @@ import (
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/contention"
 )
 
 // Watch is something that a controller reads, and whose changes may ask for reconciles: what For,
@@ -163,6 +165,8 @@ type handlers struct {
 	reads    reconcile.Caches
 	checkers []informer.DoneChecker
 	remove   []func() error
+	// contention learns which of the controller's creations are lost.
+	contention *contention.Keys[Key]
 }
 
 // need makes the term wait for an informer's sync, and for the controller's own writes in it.
@@ -177,7 +181,7 @@ type change[T scheme.Object] func(q Queue, old, now T, gone informer.DeletedObje
 
 // handle adds a handler for one term.
 func handle[T scheme.Object](h *handlers, i informer.SharedInformer[T], q Queue, f change[T]) error {
-	registration, err := i.AddEventHandler(handler[T]{f: f, q: q, priority: h.priority})
+	registration, err := i.AddEventHandler(handler[T]{f: f, q: q, priority: h.priority, contention: h.contention})
 	if err != nil {
 		return fmt.Errorf("adding an event handler: %w", err)
 	}
@@ -192,6 +196,8 @@ type handler[T scheme.Object] struct {
 	f        change[T]
 	q        Queue
 	priority bool
+
+	contention *contention.Keys[Key]
 }
 
 // OnAdd reports an object that is new to the handler.
@@ -202,13 +208,24 @@ func (h handler[T]) OnAdd(obj T, isInInitialList bool) {
 
 // OnUpdate reports a change.
 func (h handler[T]) OnUpdate(old, now T) {
+	if failed(now) && !failed(old) {
+		h.contention.Lost(reflect.TypeFor[T](), now.GetNamespace(), now.GetName())
+	}
 	h.f(h.queue(old.GetResourceVersion() == now.GetResourceVersion()), old, now, informer.DeletedObject[T]{})
 }
 
 // OnDelete reports an object that is gone.
 func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
+	namespace, name := gone.GetObjectName()
+	h.contention.Lost(reflect.TypeFor[T](), namespace, name)
 	var none T
 	h.f(h.q, gone.OptionalObj, none, gone)
+}
+
+// failed reports whether an object is a pod that has failed.
+func failed[T scheme.Object](obj T) bool {
+	pod, ok := any(obj).(*corev1.Pod)
+	return ok && pod.Status.Phase == corev1.PodFailed
 }
 
 func (h handler[T]) queue(unchanged bool) Queue {

@@ -18,7 +18,6 @@ import (
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
-	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
@@ -54,7 +53,7 @@ func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Obje
 	}
 	p := &Plane{Client: c, t: t}
 	p.Config = controller.Deps{
-		Client: reconcile.Recording(noted{c, &p.mu, &p.used}), Logger: logger, Roots: &controller.Roots{},
+		Client: controller.Client(noted{c, &p.mu, &p.used}), Logger: logger, Roots: &controller.Roots{},
 		Informers: informer.NewFactory(informer.FactoryConfig{
 			Source: late{listwatch.New(c, logger), kind, delay}, Table: table, Logger: logger, Service: "test",
 		}),

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/podtemplate"
 )
@@ -260,7 +260,7 @@ func TestActsOnceOnAStaleCache(t *testing.T) {
 			p.Load(node(fmt.Sprint("n", i)))
 		}
 		counted := &counting{Interface: p.Client}
-		p.Config.Client = reconcile.Recording(counted)
+		p.Config.Client = controller.Client(counted)
 		p.Declare(New)
 		p.Start()
 		controltest.Create(p, set())

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/deployment"
 )
@@ -42,7 +42,7 @@ func TestTheControllerReadsItsOwnWrites(t *testing.T) {
 				counted := &counting{Interface: p.Client}
 				p.Config.Client = counted
 				if recording {
-					p.Config.Client = reconcile.Recording(counted)
+					p.Config.Client = controller.Client(counted)
 				}
 				p.Declare(deployment.New)
 				p.Start()

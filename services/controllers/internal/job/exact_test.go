@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 )
 
@@ -63,7 +63,7 @@ func countsExactly(t *testing.T, seed uint64, isIndexed bool) {
 	const completions = 12
 	p := controltest.New(t)
 	faulty := &unreliable{Interface: p.Client, random: rand.New(rand.NewPCG(seed, 1)), chance: 25}
-	p.Config.Client = reconcile.Recording(faulty)
+	p.Config.Client = controller.Client(faulty)
 	runner := p.Runner(New)
 	p.Start()
 	controltest.Create(p, newJob(completions, 4, func(s *batchv1.JobSpec) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
-	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/history"
 )
@@ -203,7 +203,7 @@ func TestActsOnceOnAStaleCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := controltest.NewLate(t, "Pod", 2*time.Second)
 		counted := &counting{Interface: p.Client}
-		p.Config.Client = reconcile.Recording(counted)
+		p.Config.Client = controller.Client(counted)
 		p.Declare(New)
 		p.Add(p.RunPods)
 		p.Start()

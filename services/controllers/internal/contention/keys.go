@@ -1,0 +1,150 @@
+package contention
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// window is how long a sign counts.
+	window = time.Minute
+	// signs is how many of a sign are contention.
+	signs = 10
+	// burst and perMinute bound the writes for a key under contention: together 30 in any minute.
+	burst, perMinute = 10, 20
+	// conflictDelay is how long a key waits after the second conflict in a row, then twice as long after
+	// each, up to maxConflictDelay.
+	conflictDelay, maxConflictDelay = 100 * time.Millisecond, 2 * time.Second
+	// minimumSweep is from how many records on those without use are removed.
+	minimumSweep = 1024
+)
+
+// Keys are the keys of one controller, with what was written for each within the last minute. It is safe
+// for concurrent use.
+type Keys[K comparable] struct {
+	began func(key K, what string)
+	ledger
+
+	keys  map[K]*writes
+	sweep int // the number of keys above which idle ones are removed
+}
+
+// New returns no keys yet. It calls began when contention for a key begins, with a sentence that says what
+// was seen.
+func New[K comparable](began func(key K, what string)) *Keys[K] {
+	return &Keys[K]{began: began, keys: map[K]*writes{}, ledger: ledger{seed: maphash.MakeSeed(), created: map[object]creation{}}}
+}
+
+// Begin returns the context for a reconcile of a key, for which a Counting client counts the writes, and how
+// long the reconcile must wait; 0 if it need not.
+func (k *Keys[K]) Begin(ctx context.Context, key K) (context.Context, time.Duration) {
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.keys[key]
+	if w == nil {
+		k.clean(now)
+		w = &writes{ledger: &k.ledger, began: func(what string) { k.began(key, what) }}
+		k.keys[key] = w
+	}
+	w.touched = now
+	return context.WithValue(ctx, contextKey{}, w), w.wait(now)
+}
+
+// clean removes what nobody has used for a while.
+func (k *Keys[K]) clean(now time.Time) {
+	if len(k.keys) < max(k.sweep, minimumSweep) {
+		return
+	}
+	for key, w := range k.keys {
+		if now.Sub(w.touched) > window {
+			delete(k.keys, key)
+		}
+	}
+	k.sweep = 2 * len(k.keys)
+}
+
+// Conflicted notes that the reconcile of ctx has ended with a conflict.
+func Conflicted(ctx context.Context) {
+	if w, ok := ctx.Value(contextKey{}).(*writes); ok {
+		w.conflicted(time.Now())
+	}
+}
+
+// Succeeded notes that the reconcile of ctx has ended without an error.
+func Succeeded(ctx context.Context) {
+	if w, ok := ctx.Value(contextKey{}).(*writes); ok {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.conflicts = 0
+	}
+}
+
+type contextKey struct{}
+
+// object names an object of a Go type.
+type object struct {
+	of              reflect.Type
+	namespace, name string
+}
+
+// creation is an object that a reconcile created.
+type creation struct {
+	by   *writes
+	when time.Time
+	// round is 0, or one more than that of the object which it replaces.
+	round int
+}
+
+// ledger is what the keys of a controller share.
+type ledger struct {
+	seed    maphash.Seed
+	mu      sync.Mutex
+	created map[object]creation
+	limit   int // the number of creations above which old ones are removed
+}
+
+// Lost notes that an object, which a controller may have created, is gone or has failed.
+func (l *ledger) Lost(of reflect.Type, namespace, name string) {
+	now, which := time.Now(), object{of, namespace, name}
+	l.mu.Lock()
+	made, found := l.created[which]
+	delete(l.created, which)
+	if !found || now.Sub(made.when) > window {
+		l.mu.Unlock()
+		return
+	}
+	w := made.by
+	w.round, w.lost = max(w.rounds(now), made.round+1), now
+	begins := w.round >= signs && w.sign(now)
+	l.mu.Unlock()
+	if begins {
+		w.began(fmt.Sprintf("%s that it creates are deleted or fail within %v, %d times in a row", plural(of), window, w.round))
+	}
+}
+
+// create notes a creation.
+func (l *ledger) create(which object, made creation) {
+	if len(l.created) >= max(l.limit, minimumSweep) {
+		for each, old := range l.created {
+			if made.when.Sub(old.when) > window {
+				delete(l.created, each)
+			}
+		}
+		l.limit = 2 * len(l.created)
+	}
+	l.created[which] = made
+}
+
+// newLimiter returns a limiter without a token.
+func newLimiter(now time.Time) *rate.Limiter {
+	limiter := rate.NewLimiter(rate.Every(time.Minute/perMinute), burst)
+	limiter.AllowN(now, burst)
+	return limiter
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,7 +32,7 @@ func (r *Runner) newKeys(spec *Spec, recorder *events.Recorder) *contention.Keys
 	return contention.New(func(key Key, what string) {
 		begun.Inc()
 		r.deps.Logger.Warn("something undoes what a controller writes; it now writes at most 30 times a minute for this key",
-			"controller", name, slog.Any("key", key), "seen", what)
+			"controller", name, "key", key, "seen", what)
 		obj, found := spec.For.find(key.String())
 		if about, ok := obj.(scheme.Object); found && ok {
 			recorder.Event(about, corev1.EventTypeWarning, "WriteBackOff",

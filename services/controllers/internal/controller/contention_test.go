@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/reconcile"
@@ -97,7 +96,7 @@ func (w *wanting) reconcile(ctx context.Context, key controller.Key) (reconcile.
 	for ; living < len(m.Data["pods"]); living++ {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: m.Namespace, GenerateName: m.Name + "-",
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID, Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID, Controller: new(true)}},
 		}}
 		if _, err := w.pods.Client.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("creating a pod: %w", err)

@@ -254,6 +254,7 @@ func TestPlane(t *testing.T) {
 	work.more(t, 50)
 	d.subscriptions(t)
 	d.ownFoldersOnly(t, 5)
+	d.rollWithSurge(t, 5)
 	d.Must(t, "", "scale", "deployment/nginx-deployment", "--replicas=6")
 	used := map[string]bool{}
 	for pod, node := range d.pods(t, "app=nginx", 6) {

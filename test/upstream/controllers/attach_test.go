@@ -23,7 +23,9 @@ spec:
   storageClassName: HOME.class
   persistentVolumeReclaimPolicy: Retain
   csi: {driver: HOME.driver, volumeHandle: HOME-one}
----
+`
+	// Only then, since a claim that comes first waits for the driver's provisioner, with an Event.
+	const claim = `
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: mine}
@@ -41,6 +43,7 @@ kind: CSINode
 metadata: {name: HOME.node}
 spec: {drivers: [{name: HOME.driver, nodeID: HOME}]}
 `),
+			create(claim),
 			patch("nodes/status", "HOME.node", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Driven"}]}}`),
 			create(`
 apiVersion: v1
@@ -57,7 +60,7 @@ spec:
 			remove("persistentvolumeclaims", "mine", background),
 		}},
 		{"expansion", []step{
-			create(volume),
+			create(volume), create(claim),
 			patch("persistentvolumeclaims", "mine", `{"spec":{"resources":{"requests":{"storage":"3Gi"}}}}`),
 			later(calm),
 		}},

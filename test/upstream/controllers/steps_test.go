@@ -155,13 +155,17 @@ func during(first, meanwhile step) step {
 	}}
 }
 
-// outage does something and kills the apiserver at once, for a while. The controllers are stopped until then: a write
-// of theirs whose answer is lost has no Event, here and there, and which write that is would differ.
+// outage does something and kills the apiserver, for a while. The controllers are stopped until then: a write
+// of theirs whose answer is lost has no Event, here and there, and which write that is would differ. The change is on
+// its way to them before the apiserver ends, so that they all know what they cannot do yet.
 func outage(first step) step {
 	return step{first.what + ", kill the apiserver", func(ctx context.Context, p *plane, home string) error {
 		p.controllers.signal(syscall.SIGSTOP)
 		defer p.controllers.signal(syscall.SIGCONT)
 		if err := first.do(ctx, p, home); err != nil {
+			return err
+		}
+		if err := later(time.Second).do(ctx, p, home); err != nil {
 			return err
 		}
 		p.apiserver.end(syscall.SIGKILL)

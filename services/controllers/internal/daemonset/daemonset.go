@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
@@ -40,6 +41,7 @@ type reconciler struct {
 	revisions *controller.Owned[*appsv1.ControllerRevision, *appsv1.DaemonSet]
 	nodes     informer.SharedInformer[*corev1.Node]
 	events    *events.Recorder
+	control   *podcontrol.Control
 	failures  failures
 }
 
@@ -51,6 +53,7 @@ func New(d controller.Deps) *controller.Spec {
 	}
 	r.pods = controller.OwnedBy[*corev1.Pod](d, r.sets)
 	r.pods.Selects = selects
+	r.control = &podcontrol.Control{Pods: r.pods.Client, Kind: r.sets.Client.Kind().GroupVersionKind, Events: r.events}
 	r.revisions = controller.OwnedBy[*appsv1.ControllerRevision](d, r.sets)
 	r.revisions.Selects = selects
 	return &controller.Spec{

@@ -23,9 +23,8 @@ const generationLabel = "pod-template-generation"
 // write creates and deletes pods, up to burst of each.
 func (r *reconciler) write(ctx context.Context, s *state, p plan) error {
 	create, remove := p.create[:min(len(p.create), burst)], p.remove[:min(len(p.remove), burst)]
-	control := podcontrol.Control{Pods: r.pods.Client, Kind: r.sets.Client.Kind().GroupVersionKind, Events: r.events}
 	_, fault := podcontrol.SlowStart(len(create), func(i int) error {
-		if err := control.Create(ctx, s.ds, templateFor(s, create[i]), ""); err != nil {
+		if err := r.control.Create(ctx, s.ds, templateFor(s, create[i]), ""); err != nil {
 			return fmt.Errorf("creating a pod of DaemonSet %s/%s on %s: %w", s.ds.Namespace, s.ds.Name, create[i], err)
 		}
 		return nil
@@ -34,7 +33,7 @@ func (r *reconciler) write(ctx context.Context, s *state, p plan) error {
 	var deletions sync.WaitGroup
 	for i, pod := range remove {
 		deletions.Go(func() {
-			if err := control.Delete(ctx, s.ds, pod); err != nil && !apierrors.IsNotFound(err) {
+			if err := r.control.Delete(ctx, s.ds, pod); err != nil && !apierrors.IsNotFound(err) {
 				faults[i] = fmt.Errorf("unable to delete pods: %w", err)
 			}
 		})

@@ -41,7 +41,7 @@ const (
 type reconciler struct {
 	jobs     *controller.Objects[*batchv1.Job]
 	pods     *controller.Owned[*corev1.Pod, *batchv1.Job]
-	control  podcontrol.Control
+	control  *podcontrol.Control
 	events   *events.Recorder
 	failures history
 	metrics
@@ -63,7 +63,7 @@ func New(d controller.Deps) *controller.Spec {
 	r.pods.Selects = func(job *batchv1.Job) (labels.Selector, error) {
 		return metav1.LabelSelectorAsSelector(job.Spec.Selector)
 	}
-	r.control = podcontrol.Control{Pods: r.pods.Client, Kind: r.jobs.Client.Kind().GroupVersionKind, Events: r.events}
+	r.control = &podcontrol.Control{Pods: r.pods.Client, Kind: r.jobs.Client.Kind().GroupVersionKind, Events: r.events}
 	return &controller.Spec{
 		Name: name, Resource: "jobs", Workers: workers, Events: r.events,
 		For: r.jobs, Reconcile: r.reconcile, Begin: r.failures.clear,

@@ -22,7 +22,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
-// Control creates and deletes pods for owners of one kind.
+// Control creates and deletes pods for owners of one kind. It is safe for concurrent use.
 type Control struct {
 	// Pods writes them.
 	Pods client.Resource[*corev1.Pod]
@@ -30,20 +30,28 @@ type Control struct {
 	Kind schema.GroupVersionKind
 	// Events records what becomes of them, with their owners.
 	Events *events.Recorder
+
+	ending ending
 }
 
 // Create creates a pod from a template, controlled by owner, and records an Event. Its name begins with
 // prefix, or with the owner's name if that is empty. An error is the API's, unwrapped, because it
-// becomes the message of a condition.
-func (c Control) Create(ctx context.Context, owner scheme.Object, template *corev1.PodTemplateSpec, prefix string) error {
+// becomes the message of a condition. Once it was that the owner's namespace is being deleted, the API is
+// not asked again for that owner, whose end this is.
+func (c *Control) Create(ctx context.Context, owner scheme.Object, template *corev1.PodTemplateSpec, prefix string) error {
 	pod, err := c.pod(owner, template, prefix)
 	if err != nil {
 		c.Events.Event(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		return err
 	}
+	if err := c.ending.of(owner); err != nil {
+		return err
+	}
 	created, err := c.Pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
-		if !isEnding(err) {
+		if isEnding(err) {
+			c.ending.note(owner, err)
+		} else {
 			c.Events.Event(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		}
 		return err
@@ -54,7 +62,7 @@ func (c Control) Create(ctx context.Context, owner scheme.Object, template *core
 
 // Delete deletes a pod of an owner and records an Event. A pod that has since taken the name is spared.
 // An error is the API's, unwrapped; if it is that the pod is gone, there is no Event.
-func (c Control) Delete(ctx context.Context, owner scheme.Object, pod *corev1.Pod) error {
+func (c *Control) Delete(ctx context.Context, owner scheme.Object, pod *corev1.Pod) error {
 	err := c.Pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
@@ -67,7 +75,7 @@ func (c Control) Delete(ctx context.Context, owner scheme.Object, pod *corev1.Po
 }
 
 // pod builds a pod from a template.
-func (c Control) pod(owner scheme.Object, template *corev1.PodTemplateSpec, prefix string) (*corev1.Pod, error) {
+func (c *Control) pod(owner scheme.Object, template *corev1.PodTemplateSpec, prefix string) (*corev1.Pod, error) {
 	if len(template.Labels) == 0 {
 		return nil, errors.New("unable to create pods, no labels")
 	}

@@ -8,11 +8,16 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/client/fake"
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
 )
 
@@ -51,16 +56,48 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
+// refused returns the API's answer to a creation in a namespace that is being deleted.
+func refused() error {
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("the namespace is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
+}
+
+// TestAsksOnceInANamespaceThatEnds checks that after such an answer nothing is created for its owner any
+// more, but for others, whatever has become of that namespace's name.
+func TestAsksOnceInANamespaceThatEnds(t *testing.T) {
+	api := fake.New(scheme.New())
+	control := podcontrol.Control{Pods: client.Of[*corev1.Pod](api), Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
+	owner := func(uid types.UID) *appsv1.ReplicaSet {
+		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uid}}
+	}
+	api.Fail(func(client.Call) error { return refused() })
+	for range 3 {
+		if err := control.Create(t.Context(), owner("old"), template, ""); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			t.Errorf("got %v, want that the namespace ends", err)
+		}
+	}
+	if n := len(api.Writes()); n != 1 {
+		t.Errorf("the API was asked %d times, want once", n)
+	}
+	api.Fail(nil)
+	if err := control.Create(t.Context(), owner("new"), template, ""); err != nil {
+		t.Errorf("a new owner: %v", err)
+	}
+	if n := len(api.Writes()); n != 2 {
+		t.Errorf("the API was asked %d times, want twice", n)
+	}
+}
+
 // TestSlowStartEndsWithItsNamespace checks that one refusal is enough where all creations will be refused.
 func TestSlowStartEndsWithItsNamespace(t *testing.T) {
-	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("the namespace is being terminated"))
-	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	var calls atomic.Int32
 	succeeded, err := podcontrol.SlowStart(10, func(int) error {
 		if calls.Add(1) == 1 {
 			return nil
 		}
-		return fmt.Errorf("creating a pod: %w", ending)
+		return fmt.Errorf("creating a pod: %w", refused())
 	})
 	if succeeded != 1 || err != nil || calls.Load() != 3 {
 		t.Errorf("got %d successes, %v, after %d calls; want 1, none, after 3", succeeded, err, calls.Load())

@@ -31,7 +31,7 @@ type reconciler[T scheme.Object] struct {
 	adapter[T]
 	sets    *controller.Objects[T]
 	pods    *controller.Owned[*corev1.Pod, T]
-	control podcontrol.Control
+	control *podcontrol.Control
 }
 
 // adapter is what distinguishes the kinds of sets of pods.
@@ -66,7 +66,7 @@ func declare[T scheme.Object](d controller.Deps, a adapter[T]) *controller.Spec 
 		return metav1.LabelSelectorAsSelector(a.view(obj).Spec.Selector)
 	}
 	kind := r.sets.Client.Kind()
-	r.control = podcontrol.Control{Pods: r.pods.Client, Kind: kind.GroupVersionKind, Events: d.Events(a.component)}
+	r.control = &podcontrol.Control{Pods: r.pods.Client, Kind: kind.GroupVersionKind, Events: d.Events(a.component)}
 	return &controller.Spec{
 		Name: a.name, Queue: a.queue, Resource: kind.Resource, Workers: workers, Events: r.control.Events,
 		For: r.sets, Watches: []controller.Watch{r.pods}, Reconcile: r.reconcile,

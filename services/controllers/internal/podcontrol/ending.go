@@ -1,0 +1,53 @@
+package podcontrol
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/scheme"
+)
+
+const (
+	// maxEnding is from how many owners on the oldest are forgotten, after endingTime.
+	maxEnding  = 1024
+	endingTime = 10 * time.Minute
+)
+
+// ending are owners whose namespaces are being deleted. Nothing stops that deletion, which takes them
+// along, so that they need no further pods.
+type ending struct {
+	mu     sync.Mutex
+	owners map[types.UID]refusal
+}
+
+// refusal is the API's answer to a creation, and when it came.
+type refusal struct {
+	err  error
+	when time.Time
+}
+
+// of returns the refusal for an owner; nil if there was none.
+func (e *ending) of(owner scheme.Object) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.owners[owner.GetUID()].err
+}
+
+func (e *ending) note(owner scheme.Object, err error) {
+	now := time.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.owners) >= maxEnding {
+		for uid, old := range e.owners {
+			if now.Sub(old.when) > endingTime {
+				delete(e.owners, uid)
+			}
+		}
+	}
+	if e.owners == nil {
+		e.owners = map[types.UID]refusal{}
+	}
+	e.owners[owner.GetUID()] = refusal{err, now}
+}

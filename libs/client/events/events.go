@@ -43,24 +43,29 @@ const (
 // Recorder writes Events on behalf of one component. It is safe for concurrent use; a nil *Recorder
 // records nothing.
 type Recorder struct {
-	events  client.Resource[*corev1.Event]
-	table   *scheme.Table
-	source  corev1.EventSource
-	queue   chan *corev1.Event
-	dropped atomic.Int64
-	last    atomic.Int64 // the number in the latest event's name
-	logger  *slog.Logger
+	events client.Resource[*corev1.Event]
+	table  *scheme.Table
+	source corev1.EventSource
+	queue  chan *corev1.Event
+	// correlator combines events. unsent is one that Run could not write before it ended; nil if there is
+	// none. Both belong to Run.
+	correlator *record.EventCorrelator
+	unsent     *record.EventCorrelateResult
+	dropped    atomic.Int64
+	last       atomic.Int64 // the number in the latest event's name
+	logger     *slog.Logger
 }
 
 // New returns a recorder for a component, for example "deployment-controller", on a host, which may
 // be empty. It queues events at once and writes them while Run runs.
 func New(c client.Interface, component, host string) *Recorder {
 	return &Recorder{
-		events: client.Of[*corev1.Event](c),
-		table:  c.Table(),
-		source: corev1.EventSource{Component: component, Host: host},
-		queue:  make(chan *corev1.Event, queueLength),
-		logger: slog.New(slog.DiscardHandler),
+		events:     client.Of[*corev1.Event](c),
+		table:      c.Table(),
+		source:     corev1.EventSource{Component: component, Host: host},
+		queue:      make(chan *corev1.Event, queueLength),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
+		logger:     slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -165,17 +170,19 @@ func eventName(object string, nanoseconds int64) string {
 
 // Run writes queued events until ctx ends, and then, for a short while, those still queued. The
 // writes carry no fence: an event reports what a leader did, and stays true after another has taken
-// over.
+// over. Run may be called again after it has returned: it goes on with what it could not write.
 func (r *Recorder) Run(ctx context.Context) error {
 	ctx = fence.Without(ctx)
-	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
 	for {
+		if r.unsent != nil {
+			r.write(ctx)
+		}
 		select {
 		case <-ctx.Done():
-			r.drain(ctx, correlator)
+			r.drain(ctx)
 			return nil
 		case event := <-r.queue:
-			r.write(ctx, correlator, event)
+			r.unsent = r.correlate(event)
 		}
 		if n := r.dropped.Swap(0); n > 0 {
 			r.logger.Warn("events were dropped: too many were waiting to be written", "count", n)
@@ -183,47 +190,40 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Recorder) drain(ctx context.Context, correlator *record.EventCorrelator) {
+func (r *Recorder) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	for {
-		select {
-		case event := <-r.queue:
-			result := r.correlate(correlator, event)
-			if result == nil {
-				continue
-			}
-			if err := r.send(ctx, correlator, result); err != nil {
+		if r.unsent != nil {
+			if err := r.send(ctx, r.unsent); err != nil && !r.refused(r.unsent.Event, err) {
 				return // The apiserver is gone or shutting down; further attempts would only take time.
 			}
+			r.unsent = nil
+		}
+		select {
+		case event := <-r.queue:
+			r.unsent = r.correlate(event)
 		default:
 			return
 		}
 	}
 }
 
-// write correlates one event and writes the result. It retries while the apiserver does not answer.
-func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator, event *corev1.Event) {
-	result := r.correlate(correlator, event)
-	if result == nil {
-		return
-	}
+// write writes the unsent event. It retries while the apiserver does not answer, until ctx ends.
+func (r *Recorder) write(ctx context.Context) {
+	event := r.unsent.Event
 	for try := 1; ; try++ {
-		err := r.send(ctx, correlator, result)
-		if err == nil {
+		err := r.send(ctx, r.unsent)
+		if err == nil || r.refused(event, err) {
+			break
+		}
+		if ctx.Err() != nil {
 			return
 		}
-		if _, refused := errors.AsType[*apierrors.StatusError](err); refused {
-			if !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-				r.logger.Warn("the apiserver refused an event", "namespace", event.Namespace, "name", event.Name,
-					"reason", event.Reason, "err", err)
-			}
-			return
-		}
-		if try == maxTries || ctx.Err() != nil {
+		if try == maxTries {
 			r.logger.Error("could not write an event", "namespace", event.Namespace, "name", event.Name,
 				"reason", event.Reason, "tries", try, "err", err)
-			return
+			break
 		}
 		delay := retryDelay
 		if try == 1 {
@@ -234,11 +234,23 @@ func (r *Recorder) write(ctx context.Context, correlator *record.EventCorrelator
 			return
 		}
 	}
+	r.unsent = nil
+}
+
+// refused reports whether an error is the apiserver's answer, after which trying again is of no use.
+func (r *Recorder) refused(event *corev1.Event, err error) bool {
+	if _, refused := errors.AsType[*apierrors.StatusError](err); !refused {
+		return false
+	}
+	if !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		r.logger.Warn("the apiserver refused an event", "namespace", event.Namespace, "name", event.Name, "reason", event.Reason, "err", err)
+	}
+	return true
 }
 
 // correlate combines an event with earlier ones; nil if the rate limit suppresses it.
-func (r *Recorder) correlate(correlator *record.EventCorrelator, event *corev1.Event) *record.EventCorrelateResult {
-	result, err := correlator.EventCorrelate(event)
+func (r *Recorder) correlate(event *corev1.Event) *record.EventCorrelateResult {
+	result, err := r.correlator.EventCorrelate(event)
 	if err != nil {
 		r.logger.Error("could not combine an event with earlier ones", "namespace", event.Namespace, "name", event.Name, "err", err)
 		return nil
@@ -249,7 +261,7 @@ func (r *Recorder) correlate(correlator *record.EventCorrelator, event *corev1.E
 	return result
 }
 
-func (r *Recorder) send(ctx context.Context, correlator *record.EventCorrelator, result *record.EventCorrelateResult) error {
+func (r *Recorder) send(ctx context.Context, result *record.EventCorrelateResult) error {
 	event := result.Event
 	var written *corev1.Event
 	var err error
@@ -266,6 +278,6 @@ func (r *Recorder) send(ctx context.Context, correlator *record.EventCorrelator,
 	if err != nil {
 		return err
 	}
-	correlator.UpdateState(written)
+	r.correlator.UpdateState(written)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -145,6 +146,37 @@ func TestWritesAreRetriedWithoutTheAPI(t *testing.T) {
 		stop()
 		if got := list(t, c); len(got) != 1 {
 			t.Fatalf("%d events, want 1", len(got))
+		}
+	})
+}
+
+// TestTheNextRunGoesOn checks that what was recorded while the API was away is written when Run is called
+// again, once.
+func TestTheNextRunGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.New(scheme.New())
+		r := events.New(c, "job-controller", "")
+		c.Fail(func(client.Call) error { return errors.New("connection refused") })
+		stop := start(t, r)
+		for _, reason := range []string{"FailedCreate", "FailedCreate", "SuccessfulCreate"} {
+			r.Event(pod("web"), corev1.EventTypeNormal, reason, "of the first term")
+		}
+		time.Sleep(3 * time.Second)
+		stop()
+		c.Fail(nil)
+		if got := list(t, c); len(got) != 0 {
+			t.Errorf("without the API these were written: %v", got)
+		}
+		stop = start(t, r)
+		time.Sleep(time.Minute)
+		stop()
+		var got []string
+		for _, event := range list(t, c) {
+			got = append(got, fmt.Sprint(event.Reason, " ", event.Count))
+		}
+		slices.Sort(got)
+		if want := []string{"FailedCreate 2", "SuccessfulCreate 1"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }

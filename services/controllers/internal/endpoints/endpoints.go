@@ -55,9 +55,7 @@ func New(d controller.Deps) *controller.Spec {
 	}
 	return &controller.Spec{
 		Name: name, Queue: "endpoint", Resource: "services", Workers: workers, Events: r.events, For: r.services,
-		Watches: []controller.Watch{
-			serviceendpoints.Watch(r.pods, r.services), controller.On(r.endpoints, r.changed),
-		},
+		Watches:   append(serviceendpoints.Watches(r.pods, r.services), controller.On(r.endpoints, r.changed)),
 		Reconcile: r.reconcile,
 		Begin: func(controller.Queue) {
 			r.triggers.Reset()

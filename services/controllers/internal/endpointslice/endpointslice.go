@@ -54,9 +54,7 @@ func New(d controller.Deps) *controller.Spec {
 	r.zones = newZones(r.nodes)
 	return &controller.Spec{
 		Name: name, Queue: "endpoint_slice", Resource: "services", Workers: workers, Events: r.events, For: r.services,
-		Watches: []controller.Watch{
-			r.slices.Watch(), serviceendpoints.Watch(r.pods, r.services), controller.On(r.nodes, r.zones.changed),
-		},
+		Watches:   append(serviceendpoints.Watches(r.pods, r.services), r.slices.Watch(), controller.On(r.nodes, r.zones.changed)),
 		Reconcile: r.reconcile, Also: []func(context.Context) error{r.zones.run},
 		Begin: func(controller.Queue) {
 			r.triggers.Reset()

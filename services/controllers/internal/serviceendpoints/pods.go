@@ -35,7 +35,13 @@ func Selects(svc *corev1.Service, pod *corev1.Pod) bool {
 
 // Pods returns the pods that a Service selects, sorted by name.
 func Pods(pods informer.SharedInformer[*corev1.Pod], svc *corev1.Service) ([]*corev1.Pod, error) {
-	all, err := pods.Indexer().ByIndex(informer.NamespaceIndex, svc.Namespace)
+	index, value := byLabel, ""
+	if first, found := selectorOf(svc); found {
+		value = first
+	} else {
+		index, value = informer.NamespaceIndex, svc.Namespace
+	}
+	all, err := pods.Indexer().ByIndex(index, value)
 	if err != nil {
 		return nil, fmt.Errorf("finding the pods of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
@@ -49,9 +55,16 @@ func Pods(pods informer.SharedInformer[*corev1.Pod], svc *corev1.Service) ([]*co
 	return found, nil
 }
 
-// Watch returns a watch of pods that asks for a reconcile of every Service whose endpoints a change
-// concerns.
-func Watch(pods informer.SharedInformer[*corev1.Pod], services *controller.Objects[*corev1.Service]) controller.Watch {
+// Watches returns a watch of pods that asks for a reconcile of every Service whose endpoints a change
+// concerns, and those by which pods and Services find each other.
+func Watches(pods informer.SharedInformer[*corev1.Pod], services *controller.Objects[*corev1.Service]) []controller.Watch {
+	return []controller.Watch{
+		controller.Indexed(pods, byLabel, labelsOf), controller.Indexed(services.SharedInformer, bySelector, servicesOf),
+		watch(pods, services),
+	}
+}
+
+func watch(pods informer.SharedInformer[*corev1.Pod], services *controller.Objects[*corev1.Service]) controller.Watch {
 	return controller.On(pods, func(q controller.Queue, old, now *corev1.Pod) {
 		before, after := old != nil && Included(old), now != nil && Included(now)
 		if !before && !after {
@@ -61,16 +74,12 @@ func Watch(pods informer.SharedInformer[*corev1.Pod], services *controller.Objec
 		if !changed && maps.Equal(old.Labels, now.Labels) {
 			return
 		}
-		pod := now
-		if pod == nil {
-			pod = old
-		}
-		for _, svc := range services.In(pod.Namespace) {
+		candidates(services.Indexer(), func(svc *corev1.Service) {
 			was, is := before && Selects(svc, old), after && Selects(svc, now)
 			if was != is || is && changed {
 				q.Add(svc)
 			}
-		}
+		}, old, now)
 	})
 }
 

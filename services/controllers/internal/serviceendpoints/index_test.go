@@ -100,12 +100,14 @@ func TestIndices(t *testing.T) {
 			labels := someLabels(random)
 			changed := controltest.Change(p, pod.Namespace, pod.Name, func(pod *corev1.Pod) { pod.Labels = labels })
 			time.Sleep(time.Second)
+			mu.Lock()
 			for _, svc := range services {
 				want := pod.Namespace == svc.Namespace && Selects(svc, pod) != Selects(svc, changed)
 				if got := asked[svc.Namespace+"/"+svc.Name]; got != want {
 					t.Errorf("%v to %v: Service with %v is reconciled: %v, want %v", pod.Labels, labels, svc.Spec.Selector, got, want)
 				}
 			}
+			mu.Unlock()
 		}
 		if text := strings.Join(pods.Indexer().ListIndexFuncValues(byLabel), " "); strings.Contains(text, "hash") {
 			t.Errorf("pods are found by labels of versions: %s", text)

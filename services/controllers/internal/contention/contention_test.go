@@ -194,7 +194,12 @@ func TestConflicts(t *testing.T) {
 // TestContent checks which writes have the same content.
 func TestContent(t *testing.T) {
 	seed := maphash.MakeSeed()
-	call := func(body runtime.Object) uint64 { return contentOf(seed, client.Call{Verb: "update", Body: body}) }
+	call := func(body runtime.Object) uint64 {
+		return contentOf(seed, client.Call{Verb: "update", Subresource: "status", Body: body})
+	}
+	whole := func(labels map[string]string, revision string) uint64 {
+		return contentOf(seed, client.Call{Verb: "update", Body: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, ResourceVersion: revision}}})
+	}
 	patch := func(text string) uint64 { return contentOf(seed, client.Call{Verb: "patch", Patch: []byte(text)}) }
 	pod := func(change func(*corev1.Pod)) uint64 {
 		p := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: "Ready"}}}}
@@ -206,21 +211,29 @@ func TestContent(t *testing.T) {
 		a, b uint64
 		same bool
 	}{
-		"the same":            {plain, pod(func(*corev1.Pod) {}), true},
-		"another revision":    {plain, pod(func(p *corev1.Pod) { p.ResourceVersion = "7" }), true},
-		"another time":        {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Now() }), true},
-		"another value":       {plain, pod(func(p *corev1.Pod) { p.Status.Phase = "Running" }), false},
-		"another condition":   {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True" }), false},
-		"a patch":             {patch(`{"a":1,"b":[{"lastTransitionTime":1}]}`), patch(`{"b":[{"lastTransitionTime":2}],"a":1}`), true},
-		"another patch":       {patch(`{"a":1}`), patch(`{"a":2}`), false},
-		"what is no JSON":     {patch(`a: 1`), patch(`a: 2`), false},
-		"another verb":        {patch(`{}`), contentOf(seed, client.Call{Verb: "update", Patch: []byte(`{}`)}), false},
-		"another subresource": {patch(`{}`), contentOf(seed, client.Call{Verb: "patch", Subresource: "status", Patch: []byte(`{}`)}), false},
+		"the same":                       {plain, pod(func(*corev1.Pod) {}), true},
+		"another revision":               {plain, pod(func(p *corev1.Pod) { p.ResourceVersion = "7" }), true},
+		"another time":                   {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Now() }), true},
+		"another value":                  {plain, pod(func(p *corev1.Pod) { p.Status.Phase = "Running" }), false},
+		"another condition":              {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True" }), false},
+		"a patch":                        {patch(`{"a":1,"b":[{"lastTransitionTime":1}]}`), patch(`{"b":[{"lastTransitionTime":2}],"a":1}`), true},
+		"another patch":                  {patch(`{"a":1}`), patch(`{"a":2}`), false},
+		"what is no JSON":                {patch(`a: 1`), patch(`a: 2`), false},
+		"another label":                  {whole(map[string]string{"a": "b"}, ""), whole(nil, ""), false},
+		"a later object":                 {whole(nil, "1"), whole(nil, "2"), true},
+		"another status":                 {statusOf(seed, "Running", "a"), statusOf(seed, "Failed", "a"), false},
+		"another spec beside the status": {statusOf(seed, "Running", "a"), statusOf(seed, "Running", "b"), true},
 	} {
 		if got := c.a == c.b; got != c.same {
 			t.Errorf("%s: same content: %v, want %v", name, got, c.same)
 		}
 	}
+}
+
+// statusOf returns the content of an update of a pod's status.
+func statusOf(seed maphash.Seed, phase corev1.PodPhase, node string) uint64 {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: phase}}
+	return contentOf(seed, client.Call{Verb: "update", Subresource: "status", Body: pod})
 }
 
 // TestMemory checks that what was noted goes after a while, however many keys and objects come and go.

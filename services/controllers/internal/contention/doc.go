@@ -3,11 +3,11 @@
 // controllers write again for as long as they are undone, as fast as their queue allows.
 //
 // There are three signs, each counted by the key whose reconcile made the write:
-//   - It writes the same content to one object again, after the object has changed in between.
+//   - It writes the same content to one object again and again, and the object has changed in between.
 //   - What it creates is deleted by another, or fails, and so does what it creates in its place.
 //   - Its writes conflict, again and again.
 //
-// Ten of a sign are contention: within a minute for the first two, in a row for the third. It is over
+// Ten of a sign in a row are contention, for the first two within a minute. It is over
 // after a minute without any. A workload that needs many writes shows none of the signs: its writes differ,
 // and what it creates stays.
 package contention

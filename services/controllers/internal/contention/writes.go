@@ -38,8 +38,17 @@ type history struct {
 	count int
 	// revision is the object's after the last write.
 	revision string
-	// same counts contents, by hash. Only an object that is often written has any.
-	same map[uint64]int
+	// parts are what was last written to each part. Only an object that is often written has any.
+	parts map[part]repeat
+}
+
+// part is what a sort of call writes of an object: all of it, or a subresource.
+type part struct{ verb, subresource string }
+
+// repeat is the hash of a content, and how often it was written in a row.
+type repeat struct {
+	hash  uint64
+	times int
 }
 
 // wait returns how long a reconcile must wait.
@@ -123,7 +132,11 @@ func (w *writes) after(call client.Call, which object, answer runtime.Object) {
 		which.namespace, which.name = got.GetNamespace(), got.GetName()
 		w.create(which, creation{by: w, when: now, round: w.rounds(now)})
 	case call.Verb == "update" || call.Verb == "patch":
-		if times := w.again(call, which, got.GetResourceVersion(), now); times >= signs && w.sign(now) {
+		needed := signs
+		if w.limiter != nil {
+			needed = 1 // It goes on.
+		}
+		if times := w.again(call, which, got.GetResourceVersion(), now); times >= needed && w.sign(now) {
 			w.mu.Unlock()
 			w.began(fmt.Sprintf("%s %s/%s changes back after the same write, %d times within %v",
 				singular(which.of), which.namespace, which.name, times, window))
@@ -133,15 +146,16 @@ func (w *writes) after(call client.Call, which object, answer runtime.Object) {
 	w.mu.Unlock()
 }
 
-// again returns how many times the same content was written to an object that had changed since.
-func (w *writes) again(call client.Call, which object, revision string, now time.Time) int {
+// again returns how many times in a row the same content was written to an object that had changed since.
+// Contents that alternate are none of these: then it is the wanted state that changes.
+func (w *writes) again(call client.Call, of object, revision string, now time.Time) int {
 	if now.Sub(w.since) > window || w.objects == nil {
 		w.objects, w.since = map[object]*history{}, now
 	}
-	h := w.objects[which]
+	h := w.objects[of]
 	if h == nil {
 		h = &history{}
-		w.objects[which] = h
+		w.objects[of] = h
 	}
 	undone := h.revision != "" && revision != h.revision
 	if old, err := meta.Accessor(call.Body); err == nil && old.GetResourceVersion() != "" {
@@ -149,15 +163,18 @@ func (w *writes) again(call client.Call, which object, revision string, now time
 	}
 	h.revision = revision
 	h.count++
-	if !undone || h.count <= signs {
+	if h.count <= signs && w.limiter == nil {
 		return 0
 	}
-	if h.same == nil {
-		h.same = map[uint64]int{}
+	if h.parts == nil {
+		h.parts = map[part]repeat{}
 	}
-	hash := contentOf(w.seed, call)
-	h.same[hash]++
-	return h.same[hash]
+	in, content := part{call.Verb, call.Subresource}, repeat{hash: contentOf(w.seed, call)}
+	if last := h.parts[in]; undone && last.hash == content.hash {
+		content.times = last.times + 1
+	}
+	h.parts[in] = content
+	return content.times
 }
 
 func singular(of reflect.Type) string {

@@ -246,6 +246,14 @@ func TestNoContention(t *testing.T) {
 				t.Fatalf("%d: it is slow", n)
 			}
 		}
+		// What is wanted goes to and fro.
+		for n := range 600 {
+			controltest.Change(p, "default", "busy", func(m *corev1.ConfigMap) { m.Data["a"], m.Data["n"] = "theirs", fmt.Sprint(n%2) })
+			time.Sleep(100 * time.Millisecond)
+			if m := controltest.Get[*corev1.ConfigMap](p, "default", "busy"); m.Data["a"] != "ours" {
+				t.Fatalf("%d: it is slow", n)
+			}
+		}
 		if got := p.Events("WriteBackOff"); len(got) > 0 {
 			t.Errorf("got Events %q", got)
 		}

@@ -72,8 +72,8 @@ func NewMetrics(registerer prometheus.Registerer, table *scheme.Table) *Metrics 
 
 // Sent counts an event sent to a watch.
 func (m *Metrics) Sent(kind *scheme.Kind) {
-	m.removal.count(kind.Group, kind.Version, kind.Resource)
 	m.events.WithLabelValues(kind.Group, kind.Version, kind.Resource).Inc()
+	m.counted(kind.Group, kind.Version, kind.Resource)
 }
 
 // drop counts a request that was turned away.
@@ -132,11 +132,11 @@ func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int
 	running.Inc()
 	return func(code int, took time.Duration) {
 		running.Dec()
-		m.removal.count(what[1], what[2], what[3])
 		m.total.WithLabelValues(append([]string{strconv.Itoa(code), dryRun}, what...)...).Inc()
 		if !long {
 			m.duration.WithLabelValues(append([]string{dryRun}, what...)...).Observe(took.Seconds())
 		}
+		m.counted(what[1], what[2], what[3])
 	}
 }
 

@@ -61,6 +61,9 @@ func TestMetricsOfRemovedKinds(t *testing.T) {
 		t.Errorf("a kind that is gone has the series %q", got)
 	}
 	watch(http.StatusOK, time.Second)
+	if got := series("gadgets"); len(got) != 0 {
+		t.Errorf("after a watch that ended later, a kind that is gone has the series %q", got)
+	}
 	table.Remove(other.GroupVersionKind)
 	request("", "pods", false)(http.StatusOK, time.Millisecond)
 	if got := append(series("gadgets"), series("others")...); len(got) != 0 {

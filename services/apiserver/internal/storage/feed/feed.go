@@ -320,7 +320,19 @@ func (f *Feed) remove() {
 	defer f.mu.Unlock()
 	f.gone = true
 	f.resetLocked(nil, 0, scheme.ErrRemoved)
-	if f.cfg.Table.Stored(f.kind.GroupResource()) == nil {
+	f.forgetLocked()
+}
+
+// counted follows what a reader counted: its kind, and so the feed's metrics, may have been removed meanwhile.
+func (f *Feed) counted() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgetLocked()
+}
+
+// forgetLocked removes the metrics of a feed that has ended for good, unless its resource is served again.
+func (f *Feed) forgetLocked() {
+	if f.gone && f.cfg.Table.Stored(f.kind.GroupResource()) == nil {
 		f.metrics.forget(f.kind)
 	}
 }

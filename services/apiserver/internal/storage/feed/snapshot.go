@@ -23,9 +23,8 @@ func (f *Feed) await(ctx context.Context, revision int64) error {
 	bounded, cancel := context.WithTimeout(ctx, f.cfg.Patience)
 	defer cancel()
 	err := f.WaitFor(bounded, revision)
-	if !errors.Is(err, scheme.ErrRemoved) { // The metrics of a removed kind are gone.
-		f.metrics.waited.WithLabelValues(f.kind.Group, f.kind.Resource).Observe(time.Since(began).Seconds())
-	}
+	f.metrics.waited.WithLabelValues(f.kind.Group, f.kind.Resource).Observe(time.Since(began).Seconds())
+	f.counted()
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -204,6 +203,7 @@ func (f *Feed) Get(ctx context.Context, namespace, name string, minimum int64) (
 // it went to etcd because the feed was behind.
 func (f *Feed) CountConsistentRead(success, fallback bool) {
 	f.metrics.consistent.WithLabelValues(f.kind.Group, f.kind.Resource, strconv.FormatBool(success), strconv.FormatBool(fallback)).Inc()
+	f.counted()
 }
 
 // Cached returns an object as the feed has it now, without waiting: it lacks whatever etcd has not

@@ -61,12 +61,14 @@ func (s *Store) registerSizes(registerer prometheus.Registerer) {
 	}
 }
 
-func (m *metrics) observe(operation string, kind *scheme.Kind, began time.Time, err error) {
+func (s *Store) observe(operation string, kind *scheme.Kind, began time.Time, err error) {
+	m := s.metrics
 	m.duration.WithLabelValues(operation, kind.Group, kind.Resource).Observe(time.Since(began).Seconds())
 	m.requests.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
 	if err != nil {
 		m.failures.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
 	}
+	s.Forget(kind) // It may have been removed since the operation began.
 }
 
 // fence counts a write that failed with err, if it was refused because its fence no longer holds.

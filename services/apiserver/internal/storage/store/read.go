@@ -78,7 +78,7 @@ func (s *Store) get(ctx context.Context, kind *scheme.Kind, key string) (*mvccpb
 	ctx, cancel := context.WithTimeout(ctx, etcd.ReadPatience)
 	defer cancel()
 	resp, err := s.client.Get(ctx, key)
-	s.metrics.observe("get", kind, began, err)
+	s.observe("get", kind, began, err)
 	if err != nil {
 		return nil, etcd.APIError(err)
 	}
@@ -183,7 +183,7 @@ func (s *Store) readRange(ctx context.Context, kind *scheme.Kind, start, prefix 
 		clientv3.OpGet(start, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(limit), clientv3.WithRev(revision)),
 		clientv3.OpGet(historyKey),
 	).Commit()
-	s.metrics.observe("list", kind, began, err)
+	s.observe("list", kind, began, err)
 	if err != nil {
 		return nil, fabric.History{}, err
 	}

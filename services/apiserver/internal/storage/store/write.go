@@ -155,7 +155,7 @@ func (s *Store) commit(ctx context.Context, w write) (*clientv3.TxnResponse, err
 	if fence.IsLost(err) {
 		return nil, err // Not a fault of etcd.
 	}
-	s.metrics.observe(w.operation, w.kind, began, err)
+	s.observe(w.operation, w.kind, began, err)
 	if err != nil {
 		return nil, etcd.APIError(err)
 	}

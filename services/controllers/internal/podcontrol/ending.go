@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxEnding is from how many owners on the oldest are forgotten, after endingTime.
-	maxEnding  = 1024
-	endingTime = 10 * time.Minute
+	// minimumSweep is from how many owners on those are forgotten that are older than endingTime.
+	minimumSweep = 1024
+	endingTime   = 10 * time.Minute
 )
 
 // ending are owners whose namespaces are being deleted. Nothing stops that deletion, which takes them
@@ -20,6 +20,7 @@ const (
 type ending struct {
 	mu     sync.Mutex
 	owners map[types.UID]refusal
+	sweep  int // the number of owners above which old ones are forgotten
 }
 
 // refusal is the API's answer to a creation, and when it came.
@@ -39,12 +40,14 @@ func (e *ending) note(owner scheme.Object, err error) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.owners) >= maxEnding {
+	if len(e.owners) >= max(e.sweep, minimumSweep) {
 		for uid, old := range e.owners {
 			if now.Sub(old.when) > endingTime {
 				delete(e.owners, uid)
 			}
 		}
+		// Not at each note, if all of them are young.
+		e.sweep = 2 * len(e.owners)
 	}
 	if e.owners == nil {
 		e.owners = map[types.UID]refusal{}

@@ -21,7 +21,6 @@ func notActedOn() map[string][]NotActedOn {
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
 		"Endpoints.":                                              whole("kube-proxy", noTraffic),
 		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
-		"CSIStorageCapacity.storage.k8s.io":                       whole("VolumeBinding", "the scheduler does not look at capacities"),
 		"ResourceClaim.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"ResourceClaimTemplate.resource.k8s.io":                   whole("DynamicResources", noDevices),
 		"CSIDriver.storage.k8s.io":                                whole("kubelet", "its volumes are attached to nodes, but no node mounts them"),

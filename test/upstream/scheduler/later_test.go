@@ -11,7 +11,6 @@ var later = map[string]string{
 
 // Also left out, as the objects of the cases show:
 //   - spec.resourceClaims and extended resources of device classes (dynamic resource allocation);
-//   - the capacity that CSI drivers report (the rest of the scheduler's plugins);
 //   - volumes of the types gcePersistentDisk, awsElasticBlockStore, iscsi and rbd outside claims, which
 //     no node agent mounts (the rest of the scheduler's plugins);
 //   - status.nominatedNodeName, and which pods would be preempted (preemption);

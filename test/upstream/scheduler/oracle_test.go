@@ -242,7 +242,9 @@ func objects(c *conformance.Case) []runtime.Object {
 	all = appendObjects(all, c.StatefulSets)
 	all = appendObjects(all, c.Claims)
 	all = appendObjects(all, c.Volumes)
-	return appendObjects(all, c.Classes)
+	all = appendObjects(all, c.Classes)
+	all = appendObjects(all, c.Drivers)
+	return appendObjects(all, c.Capacities)
 }
 
 func appendObjects[T runtime.Object](all []runtime.Object, some []T) []runtime.Object {

@@ -116,6 +116,33 @@ func (m *Maker) storage() {
 	for _, name := range []string{"v1", "v2", "v3"} {
 		m.c.Volumes = append(m.c.Volumes, m.volume(name))
 	}
+	if m.one(3) {
+		m.capacities()
+	}
+}
+
+// capacities adds the driver that makes volumes of the class "late", and what it reports of its storage. Of two
+// pools for one node, Kubernetes scores either, so each zone has one.
+func (m *Maker) capacities() {
+	m.c.Drivers = []*storagev1.CSIDriver{{
+		ObjectMeta: metav1.ObjectMeta{Name: "example.com/p"},
+		Spec:       storagev1.CSIDriverSpec{StorageCapacity: of(m, ptr.To(true), ptr.To(true), ptr.To(true), ptr.To(false), nil)},
+	}}
+	for _, zone := range []string{"z1", "z2"} {
+		pool := &storagev1.CSIStorageCapacity{
+			ObjectMeta:       metav1.ObjectMeta{Namespace: "kube-system", Name: zone},
+			NodeTopology:     &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelTopologyZone: zone}},
+			StorageClassName: of(m, "late", "late", "late", "now"),
+			Capacity:         ptr.To(resource.MustParse(of(m, "0", "1Gi", "1500Mi", "3Gi", "40Gi"))),
+		}
+		if m.one(4) {
+			pool.MaximumVolumeSize = ptr.To(resource.MustParse(of(m, "1Gi", "2Gi")))
+		}
+		if m.one(8) {
+			pool.NodeTopology = nil
+		}
+		m.c.Capacities = append(m.c.Capacities, pool)
+	}
 }
 
 func (m *Maker) volume(name string) *corev1.PersistentVolume {

@@ -84,6 +84,10 @@ func cluster(c *Case) placement.Cluster {
 			Volumes: func(class string) []*corev1.PersistentVolume {
 				return slices.DeleteFunc(slices.Clone(c.Volumes), func(v *corev1.PersistentVolume) bool { return v.Spec.StorageClassName != class })
 			},
+			Driver: func(name string) *storagev1.CSIDriver { return named(c.Drivers, "", name) },
+			Capacities: func(class string) []*storagev1.CSIStorageCapacity {
+				return slices.DeleteFunc(slices.Clone(c.Capacities), func(s *storagev1.CSIStorageCapacity) bool { return s.StorageClassName != class })
+			},
 		},
 	}
 }

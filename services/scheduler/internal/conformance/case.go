@@ -31,6 +31,8 @@ type Case struct {
 	Claims                 []*corev1.PersistentVolumeClaim `json:"claims,omitempty"`
 	Volumes                []*corev1.PersistentVolume      `json:"volumes,omitempty"`
 	Classes                []*storagev1.StorageClass       `json:"classes,omitempty"`
+	Drivers                []*storagev1.CSIDriver          `json:"drivers,omitempty"`
+	Capacities             []*storagev1.CSIStorageCapacity `json:"capacities,omitempty"`
 }
 
 // Answer says where the pod of a Case can run.

@@ -58,6 +58,8 @@ type Loop struct {
 	claims     informer.SharedInformer[*corev1.PersistentVolumeClaim]
 	volumes    informer.SharedInformer[*corev1.PersistentVolume]
 	classes    informer.SharedInformer[*storagev1.StorageClass]
+	drivers    informer.SharedInformer[*storagev1.CSIDriver]
+	capacities informer.SharedInformer[*storagev1.CSIStorageCapacity]
 	groups     groupInformers
 	binder     *binding.Binder
 	metrics    metrics
@@ -73,6 +75,8 @@ func New(cfg Config) *Loop {
 		claims:     informer.For[*corev1.PersistentVolumeClaim](cfg.Informers),
 		volumes:    informer.For[*corev1.PersistentVolume](cfg.Informers),
 		classes:    informer.For[*storagev1.StorageClass](cfg.Informers),
+		drivers:    informer.For[*storagev1.CSIDriver](cfg.Informers),
+		capacities: informer.For[*storagev1.CSIStorageCapacity](cfg.Informers),
 		groups:     newGroupInformers(cfg.Informers),
 		binder:     binding.New(cfg.Client, cfg.Events, cfg.Trace),
 		metrics:    newMetrics(cfg.Registerer, cfg.SchedulerName),
@@ -82,7 +86,7 @@ func New(cfg Config) *Loop {
 // Run schedules until ctx ends, and returns when all writes have ended. It may be called again
 // afterwards, once per term of leadership, and each time starts from the informers' present state.
 func (l *Loop) Run(ctx context.Context) error {
-	if err := l.indexVolumes(); err != nil {
+	if err := l.indexStorage(); err != nil {
 		return fmt.Errorf("starting to schedule: %w", err)
 	}
 	r := &run{Loop: l, queue: queue.New(), cache: clusterview.NewCache(), slots: make(chan struct{}, writers)}
@@ -93,6 +97,8 @@ func (l *Loop) Run(ctx context.Context) error {
 		func() (informer.DoneChecker, func(), error) { return listen(l.claims, r.claimHandler()) },
 		func() (informer.DoneChecker, func(), error) { return listen(l.volumes, r.volumeHandler()) },
 		func() (informer.DoneChecker, func(), error) { return listen(l.classes, r.classHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.drivers, r.driverHandler()) },
+		func() (informer.DoneChecker, func(), error) { return listen(l.capacities, r.capacityHandler()) },
 		func() (informer.DoneChecker, func(), error) { return listen(l.pods, r.podHandler()) },
 	} {
 		checker, remove, err := add()

@@ -9,7 +9,7 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 )
 
-// storage returns access to the informers' claims, volumes and classes.
+// storage returns access to what the informers have of storage.
 func (r *run) storage() placement.Storage {
 	return placement.Storage{
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
@@ -18,6 +18,14 @@ func (r *run) storage() placement.Storage {
 		Volume:  func(name string) *corev1.PersistentVolume { return r.assumed.volume(stored(r.volumes, name)) },
 		Volumes: r.volumesOf,
 		Class:   func(name string) *storagev1.StorageClass { return stored(r.classes, name) },
+		Driver:  func(name string) *storagev1.CSIDriver { return stored(r.drivers, name) },
+		Capacities: func(class string) []*storagev1.CSIStorageCapacity {
+			found, err := r.capacities.Indexer().ByIndex(byClass, class)
+			if err != nil {
+				return nil // Run adds the index.
+			}
+			return found
+		},
 	}
 }
 
@@ -68,9 +76,47 @@ func (r *run) volumeHandler() informer.ResourceEventHandler[*corev1.PersistentVo
 	}
 }
 
-// classHandler retries pods when a class appears: it determines how a claim is bound.
+// classHandler retries pods when a class appears, since it determines how a claim is bound, or when it allows
+// other nodes.
 func (r *run) classHandler() informer.ResourceEventHandler[*storagev1.StorageClass] {
 	return informer.ResourceEventHandlerFuncs[*storagev1.StorageClass]{
 		AddFunc: func(*storagev1.StorageClass, bool) { r.queue.Move(placement.VolumeBinding) },
+		UpdateFunc: func(old, class *storagev1.StorageClass) {
+			if !equality.Semantic.DeepEqual(old.AllowedTopologies, class.AllowedTopologies) {
+				r.queue.Move(placement.VolumeBinding)
+			}
+		},
+	}
+}
+
+// driverHandler retries pods when a CSI driver no longer limits by what it reports of its storage.
+func (r *run) driverHandler() informer.ResourceEventHandler[*storagev1.CSIDriver] {
+	limits := func(driver *storagev1.CSIDriver) bool {
+		return driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity
+	}
+	return informer.ResourceEventHandlerFuncs[*storagev1.CSIDriver]{
+		UpdateFunc: func(old, driver *storagev1.CSIDriver) {
+			if limits(old) && !limits(driver) {
+				r.queue.Move(placement.VolumeBinding)
+			}
+		},
+		DeleteFunc: func(driver informer.DeletedObject[*storagev1.CSIDriver]) {
+			if driver.OptionalObj == nil || limits(driver.OptionalObj) {
+				r.queue.Move(placement.VolumeBinding)
+			}
+		},
+	}
+}
+
+// capacityHandler retries pods when a CSI driver reports more storage.
+func (r *run) capacityHandler() informer.ResourceEventHandler[*storagev1.CSIStorageCapacity] {
+	return informer.ResourceEventHandlerFuncs[*storagev1.CSIStorageCapacity]{
+		AddFunc: func(*storagev1.CSIStorageCapacity, bool) { r.queue.Move(placement.VolumeBinding) },
+		UpdateFunc: func(old, capacity *storagev1.CSIStorageCapacity) {
+			before, now := placement.VolumeLimit(old), placement.VolumeLimit(capacity)
+			if now != nil && (before == nil || now.Cmp(*before) > 0) {
+				r.queue.Move(placement.VolumeBinding)
+			}
+		},
 	}
 }

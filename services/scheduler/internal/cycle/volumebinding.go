@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
 
@@ -22,7 +23,7 @@ const (
 	bindTimeout = 10 * time.Minute
 	bindPoll    = 200 * time.Millisecond
 
-	// byClass is the index of volumes by their class.
+	// byClass is the index of volumes, and of drivers' capacities, by their class.
 	byClass = "class"
 )
 
@@ -77,8 +78,8 @@ func (a *assumed) assume(chosen placement.Volumes, node string) (
 		}
 		volumes = append(volumes, next)
 	}
-	for _, claim := range chosen.Provision {
-		next := claim.DeepCopy()
+	for _, provision := range chosen.Provision {
+		next := provision.Claim.DeepCopy()
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, volume.AnnSelectedNode, node)
 		claims = append(claims, next)
 	}
@@ -121,20 +122,22 @@ func (r *run) volumesOf(class string) []*corev1.PersistentVolume {
 	return all
 }
 
-// indexVolumes adds the index by class, once.
-func (l *Loop) indexVolumes() error {
-	if _, ok := l.volumes.Indexer().GetIndexers()[byClass]; ok {
-		return nil
-	}
-	err := l.volumes.AddIndexers(informer.Indexers[*corev1.PersistentVolume]{
-		byClass: func(v *corev1.PersistentVolume) ([]string, error) {
-			return []string{volume.GetPersistentVolumeClass(v)}, nil
-		},
-	})
-	if err != nil {
+// indexStorage adds the indices by class, once.
+func (l *Loop) indexStorage() error {
+	if err := index(l.volumes, volume.GetPersistentVolumeClass); err != nil {
 		return fmt.Errorf("indexing volumes by class: %w", err)
 	}
+	if err := index(l.capacities, func(c *storagev1.CSIStorageCapacity) string { return c.StorageClassName }); err != nil {
+		return fmt.Errorf("indexing the capacities of CSI drivers by class: %w", err)
+	}
 	return nil
+}
+
+func index[T informer.Object](i informer.SharedInformer[T], class func(T) string) error {
+	if _, ok := i.Indexer().GetIndexers()[byClass]; ok {
+		return nil
+	}
+	return i.AddIndexers(informer.Indexers[T]{byClass: func(obj T) ([]string, error) { return []string{class(obj)}, nil }})
 }
 
 // bindVolumes writes what was assumed of the volumes of a pod, and waits until all its claims are bound.

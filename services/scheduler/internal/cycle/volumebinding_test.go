@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/scheme"
 )
 
 func class(name, provisioner string) *storagev1.StorageClass {
@@ -165,6 +166,63 @@ func TestVolumesAreMadeForTheNode(t *testing.T) {
 		time.Sleep(time.Second)
 		p.on(t, "p", "b")
 	})
+}
+
+// TestPodsWaitForStorage checks that a pod is placed once its driver reports enough storage, or no longer
+// limits what is made.
+func TestPodsWaitForStorage(t *testing.T) {
+	yes, no, little, enough := true, false, resource.MustParse("1Mi"), resource.MustParse("1Gi")
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "disk.example.com"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &yes}}
+	capacity := &storagev1.CSIStorageCapacity{
+		ObjectMeta:   metav1.ObjectMeta{Namespace: "default", Name: "pool"},
+		NodeTopology: &metav1.LabelSelector{}, StorageClassName: "made", Capacity: &little,
+	}
+	for name, change := range map[string]func(t *testing.T, p *plane){
+		"more storage": func(t *testing.T, p *plane) {
+			more := capacity.DeepCopy()
+			more.Capacity = &enough
+			update(t, p, more)
+		},
+		"another pool": func(_ *testing.T, p *plane) {
+			another := capacity.DeepCopy()
+			another.Name, another.Capacity = "another", &enough
+			p.api.Load(another)
+		},
+		"no limit": func(t *testing.T, p *plane) {
+			free := driver.DeepCopy()
+			free.Spec.StorageCapacity = &no
+			update(t, p, free)
+		},
+		"no driver": func(t *testing.T, p *plane) {
+			if err := client.Of[*storagev1.CSIDriver](p.api).Delete(t.Context(), "", driver.Name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, node("a", "4"), class("made", driver.Name), driver.DeepCopy(), capacity.DeepCopy())
+				p.api.Load(waiting("data", "made", "1Gi"))
+				p.create(t, claiming("p", "data"))
+				time.Sleep(30 * time.Second)
+				if event, _ := p.last("p"); !strings.Contains(event, "1 node(s) did not have enough free storage") {
+					t.Fatalf("the event is %q", event)
+				}
+				change(t, p)
+				time.Sleep(30 * time.Second)
+				if got := p.claim(t, "data").Annotations["volume.kubernetes.io/selected-node"]; got != "a" {
+					t.Errorf("the claim's node is %q, want a", got)
+				}
+			})
+		})
+	}
+}
+
+func update[T scheme.Object](t *testing.T, p *plane, obj T) {
+	t.Helper()
+	if _, err := client.Of[T](p.api).Update(t.Context(), obj, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestVolumesThatNeverCome checks that a pod does not wait longer than ten minutes, and that other pods

@@ -19,7 +19,7 @@ type Volumes struct {
 	// Bind are volumes that exist, each with its claim.
 	Bind []Binding
 	// Provision are claims for which a volume is to be made for the node.
-	Provision []*corev1.PersistentVolumeClaim
+	Provision []Provision
 }
 
 // None reports whether the node needs nothing.
@@ -29,6 +29,14 @@ func (v Volumes) None() bool { return len(v.Bind)+len(v.Provision) == 0 }
 type Binding struct {
 	Volume *corev1.PersistentVolume
 	Claim  *corev1.PersistentVolumeClaim
+}
+
+// Provision is a claim for which a volume is to be made.
+type Provision struct {
+	Claim *corev1.PersistentVolumeClaim
+	// Capacity is what the driver reports of the storage from which it makes the volume; nil if the driver
+	// does not report any.
+	Capacity *storagev1.CSIStorageCapacity
 }
 
 // ChooseVolumes returns what the claims of a pod need on a node that Place has chosen; nothing if all are
@@ -41,9 +49,9 @@ func ChooseVolumes(pod *corev1.Pod, cluster Cluster, node *clusterview.Node) (Vo
 	if whole != nil {
 		return Volumes{}, fmt.Errorf("choosing volumes for %s/%s: %s", pod.Namespace, pod.Name, whole.reasons[0])
 	}
-	chosen, fits := claims.delayed.on(node)
-	if !fits {
-		return Volumes{}, fmt.Errorf("choosing volumes for %s/%s: none for node %s", pod.Namespace, pod.Name, node.Name)
+	chosen, why := claims.delayed.on(node)
+	if why != "" {
+		return Volumes{}, fmt.Errorf("choosing volumes for %s/%s on node %s: %s", pod.Namespace, pod.Name, node.Name, why)
 	}
 	return chosen, nil
 }
@@ -54,33 +62,38 @@ type delayed struct {
 	classes map[string]*storagev1.StorageClass
 	// volumes are those that could be bound, by class.
 	volumes map[string][]*corev1.PersistentVolume
+	// pools are by class what drivers report of their storage; a class without an entry is not limited.
+	pools map[string][]pool
 }
 
 // add adds a claim of a class.
 func (d *delayed) add(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, storage Storage) {
 	if d.classes == nil {
-		d.classes, d.volumes = map[string]*storagev1.StorageClass{}, map[string][]*corev1.PersistentVolume{}
+		d.classes, d.volumes, d.pools = map[string]*storagev1.StorageClass{}, map[string][]*corev1.PersistentVolume{}, map[string][]pool{}
 	}
 	d.claims = append(d.claims, claim)
 	if d.classes[class.Name] == nil {
 		d.classes[class.Name] = class
+		if reportsCapacity(class, storage) {
+			d.pools[class.Name] = poolsOf(class, storage)
+		}
 		if storage.Volumes != nil {
 			d.volumes[class.Name] = storage.Volumes(class.Name)
 		}
 	}
 }
 
-// on returns what the claims need on a node, and whether it can be had there: the smallest volume that
-// suits a claim and can be reached, or else a new one (Kubernetes, plugin VolumeBinding, FindPodVolumes).
-func (d delayed) on(node *clusterview.Node) (Volumes, bool) {
-	var found Volumes
+// on returns what the claims need on a node: the smallest volume that suits a claim and can be reached, or
+// else a new one (Kubernetes, plugin VolumeBinding, FindPodVolumes). why says, in the plugin's words, why it
+// cannot be had there; it is empty if it can.
+func (d delayed) on(node *clusterview.Node) (found Volumes, why string) {
 	var open []*corev1.PersistentVolumeClaim
 	for _, claim := range d.claims {
 		switch selected, has := claim.Annotations[volume.AnnSelectedNode]; {
 		case has && selected != node.Name:
-			return Volumes{}, false
+			return Volumes{}, noVolumes
 		case has:
-			found.Provision = append(found.Provision, claim)
+			found.Provision = append(found.Provision, Provision{Claim: claim})
 		default:
 			open = append(open, claim)
 		}
@@ -96,21 +109,39 @@ func (d delayed) on(node *clusterview.Node) (Volumes, bool) {
 		match, err := volume.FindMatchingVolume(claim, d.volumes[className(claim)], target, taken, true, true)
 		switch {
 		case err != nil:
-			return Volumes{}, false
+			return Volumes{}, noVolumes
 		case match == nil:
-			found.Provision = append(found.Provision, claim)
+			found.Provision = append(found.Provision, Provision{Claim: claim})
 		default:
 			taken[match.Name] = match
 			found.Bind = append(found.Bind, Binding{match, claim})
 		}
 	}
-	for _, claim := range found.Provision {
-		class := d.classes[className(claim)]
-		if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner || !topologyAllows(class.AllowedTopologies, node) {
-			return Volumes{}, false
+	for i := range found.Provision {
+		if why := d.provide(&found.Provision[i], node); why != "" {
+			return Volumes{}, why
 		}
 	}
-	return found, true
+	return found, ""
+}
+
+// provide finds the storage from which a volume could be made for a node. It returns why there is none.
+func (d delayed) provide(p *Provision, node *clusterview.Node) (why string) {
+	class := d.classes[className(p.Claim)]
+	if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner || !topologyAllows(class.AllowedTopologies, node) {
+		return noVolumes
+	}
+	pools, limited := d.pools[class.Name]
+	if _, sized := p.Claim.Spec.Resources.Requests[corev1.ResourceStorage]; !limited || !sized {
+		return ""
+	}
+	for _, one := range pools {
+		if one.has(requested(p.Claim), node) {
+			p.Capacity = one.CSIStorageCapacity
+			return ""
+		}
+	}
+	return noSpace
 }
 
 func requested(claim *corev1.PersistentVolumeClaim) int64 {
@@ -133,8 +164,9 @@ func topologyAllows(terms []corev1.TopologySelectorTerm, node *clusterview.Node)
 	})
 }
 
-// volumeScores prefers nodes on which the volumes for a pod's claims are much larger than the claims. Each
-// class counts as much as the others (Kubernetes, plugin VolumeBinding with StorageCapacityScoring).
+// volumeScores prefers nodes on which the volumes for a pod's claims are much larger than the claims, or where
+// more storage is free if volumes are to be made for all claims. Each class counts as much as the others
+// (Kubernetes, plugin VolumeBinding with StorageCapacityScoring).
 func volumeScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) []int64 {
 	scores := make([]int64, len(nodes))
 	if !hasClaims(pod) {
@@ -146,13 +178,7 @@ func volumeScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) [
 	}
 	for i, node := range nodes {
 		chosen, _ := claims.delayed.on(node)
-		wanted, capacity := map[string]int64{}, map[string]int64{}
-		for _, binding := range chosen.Bind {
-			class := binding.Volume.Spec.StorageClassName
-			size := binding.Volume.Spec.Capacity[corev1.ResourceStorage]
-			wanted[class] += requested(binding.Claim)
-			capacity[class] += size.Value()
-		}
+		wanted, capacity := chosen.sizes()
 		if len(wanted) == 0 {
 			continue
 		}
@@ -167,6 +193,34 @@ func volumeScores(pod *corev1.Pod, cluster Cluster, nodes []*clusterview.Node) [
 		scores[i] = int64(math.Round(float64(sum) / float64(len(wanted))))
 	}
 	return scores
+}
+
+// sizes returns by class how much the claims ask for, and how much there is: in the volumes that exist, or if
+// none is to be bound, in the storage from which volumes are made.
+func (v Volumes) sizes() (wanted, capacity map[string]int64) {
+	wanted, capacity = map[string]int64{}, map[string]int64{}
+	for _, binding := range v.Bind {
+		class := binding.Volume.Spec.StorageClassName
+		size := binding.Volume.Spec.Capacity[corev1.ResourceStorage]
+		wanted[class] += requested(binding.Claim)
+		capacity[class] += size.Value()
+	}
+	if len(v.Bind) > 0 {
+		return wanted, capacity
+	}
+	for _, p := range v.Provision {
+		if p.Capacity == nil {
+			continue
+		}
+		free := p.Capacity.Capacity
+		if free == nil {
+			free = VolumeLimit(p.Capacity) // It has one, since the claim fits.
+		}
+		class := className(p.Claim)
+		wanted[class] += requested(p.Claim)
+		capacity[class] = free.Value() // of the class: not once for each claim
+	}
+	return wanted, capacity
 }
 
 // share returns 100 * part / whole, rounded down; sizes near the largest number do not overflow.

@@ -67,8 +67,8 @@ func TestChooseVolumes(t *testing.T) {
 			for _, binding := range chosen.Bind {
 				got += "bind " + binding.Volume.Name
 			}
-			for _, claim := range chosen.Provision {
-				got += "provision " + claim.Name
+			for _, provision := range chosen.Provision {
+				got += "provision " + provision.Claim.Name
 			}
 			if got += " on " + node.Name; got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)

@@ -22,6 +22,10 @@ type Storage struct {
 	Class  func(name string) *storagev1.StorageClass
 	// Volumes returns the volumes of a class that could be bound to a claim; none when it is nil.
 	Volumes func(class string) []*corev1.PersistentVolume
+	// Driver finds a CSI driver. When it is nil, no driver limits what can be made.
+	Driver func(name string) *storagev1.CSIDriver
+	// Capacities returns what CSI drivers report of the storage for a class; nothing when it is nil.
+	Capacities func(class string) []*storagev1.CSIStorageCapacity
 }
 
 // bindCompleted is the annotation of a bound claim: a claim that only names its volume may lose it
@@ -217,8 +221,8 @@ func (c claimed) reachFilter() filter {
 		if !reached {
 			reasons = append(reasons, "node(s) didn't match PersistentVolume's node affinity")
 		}
-		if _, fits := c.delayed.on(node); !fits {
-			reasons = append(reasons, "node(s) didn't find available persistent volumes to bind")
+		if _, why := c.delayed.on(node); why != "" {
+			reasons = append(reasons, why)
 		}
 		if !exist {
 			reasons = append(reasons, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")

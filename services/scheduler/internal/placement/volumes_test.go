@@ -15,11 +15,13 @@ import (
 	"github.com/garboard/garboard/services/scheduler/internal/placement"
 )
 
-// stored holds the claims, volumes and classes of a test, parsed from YAML.
+// stored holds the objects of a test, parsed from YAML.
 type stored struct {
-	Claims  []corev1.PersistentVolumeClaim
-	Volumes []corev1.PersistentVolume
-	Classes []storagev1.StorageClass
+	Claims     []corev1.PersistentVolumeClaim
+	Volumes    []corev1.PersistentVolume
+	Classes    []storagev1.StorageClass
+	Drivers    []storagev1.CSIDriver
+	Capacities []storagev1.CSIStorageCapacity
 }
 
 func storage(t *testing.T, text string) placement.Storage {
@@ -53,6 +55,22 @@ func storage(t *testing.T, text string) placement.Storage {
 				}
 			}
 			return nil
+		},
+		Driver: func(name string) *storagev1.CSIDriver {
+			for i := range s.Drivers {
+				if s.Drivers[i].Name == name {
+					return &s.Drivers[i]
+				}
+			}
+			return nil
+		},
+		Capacities: func(class string) (found []*storagev1.CSIStorageCapacity) {
+			for i := range s.Capacities {
+				if s.Capacities[i].StorageClassName == class {
+					found = append(found, &s.Capacities[i])
+				}
+			}
+			return found
 		},
 	}
 }

@@ -177,10 +177,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 		if r.unsent != nil {
 			r.write(ctx)
 		}
-		select {
-		case <-ctx.Done():
+		if ctx.Err() != nil { // The next event must not take the place of one that was not sent.
 			r.drain(ctx)
 			return nil
+		}
+		select {
+		case <-ctx.Done():
 		case event := <-r.queue:
 			r.unsent = r.correlate(event)
 		}

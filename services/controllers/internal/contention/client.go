@@ -2,6 +2,7 @@ package contention
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -20,6 +21,13 @@ type SlowedError struct {
 func (e *SlowedError) Error() string {
 	return fmt.Sprintf("not written: something undoes what this controller writes, at most %d times a minute for one key; trying again in %v",
 		burst+perMinute, e.After.Round(time.Millisecond))
+}
+
+// IsSlowed reports whether an error is, or wraps, a SlowedError. Such a write was not tried, so no Event or
+// condition should call it a failure.
+func IsSlowed(err error) bool {
+	_, slowed := errors.AsType[*SlowedError](err)
+	return slowed
 }
 
 // Counting returns a client that counts its writes for the key whose reconcile makes them, found by the

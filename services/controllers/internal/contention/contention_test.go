@@ -33,7 +33,7 @@ func newWriter(t *testing.T) *writer {
 	t.Helper()
 	api := fake.New(scheme.New())
 	w := &writer{t: t, maps: client.Of[*corev1.ConfigMap](Counting(api)), other: client.Of[*corev1.ConfigMap](api)}
-	w.keys = New(func(key, what string) { w.began = append(w.began, key+": "+what) })
+	w.keys = New(false, func(key, what string) { w.began = append(w.began, key+": "+what) })
 	return w
 }
 
@@ -107,7 +107,7 @@ func TestLimit(t *testing.T) {
 					}
 				case !errors.As(err, &slowed):
 					t.Fatal(err)
-				case obedient || slowed.After <= 0 || slowed.After > 3*time.Second:
+				case obedient || slowed.After <= 0 || slowed.After > 6*time.Second:
 					t.Fatalf("obedient %v: %v after %v", obedient, err, slowed.After)
 				default:
 					time.Sleep(50 * time.Millisecond)
@@ -165,6 +165,88 @@ func TestLosses(t *testing.T) {
 				t.Errorf("%s: contention %q, want %v", name, w.began, c.want)
 			}
 		})
+	}
+}
+
+// TestLossesOfAFew checks that a key whose creations mostly stay is not slowed down, and that one is which loses
+// most of what it creates, even if it once created much that stayed.
+func TestLossesOfAFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(t)
+		named := 0
+		round := func(creations, losses int) {
+			ctx, _ := w.keys.Begin(t.Context(), "a")
+			for i := range creations {
+				if len(w.began) > 0 {
+					return
+				}
+				named++
+				w.create(ctx, fmt.Sprint("m", named))
+				if i < losses {
+					w.lose(fmt.Sprint("m", named))
+				}
+			}
+			time.Sleep(3 * time.Second)
+		}
+		for range 100 {
+			round(10, 1)
+		}
+		if len(w.began) > 0 {
+			t.Fatalf("contention %q, though nine of ten stay", w.began)
+		}
+		for range 100 {
+			round(2, 2)
+		}
+		if len(w.began) != 1 {
+			t.Errorf("contention %q, want one, since nothing stays", w.began)
+		}
+	})
+}
+
+// TestStatusesDoNotStarve checks that a reconcile which was allowed to begin can write a status even after it
+// has written something else, and that a status may be written when nothing else may.
+func TestStatusesDoNotStarve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(t)
+		w.fight()
+		for range 100 {
+			ctx, wait := w.keys.Begin(t.Context(), "a")
+			if wait > 0 {
+				time.Sleep(wait)
+				continue
+			}
+			if err := w.patch(ctx, w.maps, "ours"); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.patch(t.Context(), w.other, "theirs"); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.patch(ctx, w.maps, "ours"); !IsSlowed(err) {
+				t.Fatalf("another write: %v, want to be slowed", err)
+			}
+			_, err := w.maps.Patch(ctx, "default", "m", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "status")
+			if IsSlowed(err) {
+				t.Fatalf("the status: %v", err)
+			}
+		}
+	})
+}
+
+// TestSharedWrites checks that writes which others undo by right are no sign.
+func TestSharedWrites(t *testing.T) {
+	w := newWriter(t)
+	w.keys = New(true, func(key, what string) { w.began = append(w.began, key+": "+what) })
+	w.create(t.Context(), "m")
+	for range 10 * signs {
+		if err := w.patch(w.begin("a"), w.maps, "ours"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.patch(t.Context(), w.other, "theirs"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.began) > 0 {
+		t.Errorf("contention %q", w.began)
 	}
 }
 

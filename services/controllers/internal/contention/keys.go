@@ -18,6 +18,8 @@ const (
 	signs = 10
 	// burst and perMinute bound the writes for a key under contention: together 30 in any minute.
 	burst, perMinute = 10, 20
+	// reserve is how many of them are for statuses.
+	reserve = 1
 	// conflictDelay is how long a key waits after the second conflict in a row, then twice as long after
 	// each, up to maxConflictDelay.
 	conflictDelay, maxConflictDelay = 100 * time.Millisecond, 2 * time.Second
@@ -33,12 +35,14 @@ type Keys[K comparable] struct {
 
 	keys  map[K]*writes
 	sweep int // the number of keys above which idle ones are removed
+	swept time.Time
 }
 
 // New returns no keys yet. It calls began when contention for a key begins, with a sentence that says what
-// was seen.
-func New[K comparable](began func(key K, what string)) *Keys[K] {
-	return &Keys[K]{began: began, keys: map[K]*writes{}, ledger: ledger{seed: maphash.MakeSeed(), created: map[object]creation{}}}
+// was seen. shared means that others write the same fields by right: that the same content must be written
+// again is then no sign.
+func New[K comparable](shared bool, began func(key K, what string)) *Keys[K] {
+	return &Keys[K]{began: began, keys: map[K]*writes{}, ledger: ledger{shared: shared, seed: maphash.MakeSeed(), created: map[object]creation{}}}
 }
 
 // Begin returns the context for a reconcile of a key, for which a Counting client counts the writes, and how
@@ -47,9 +51,9 @@ func (k *Keys[K]) Begin(ctx context.Context, key K) (context.Context, time.Durat
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.clean(now)
 	w := k.keys[key]
 	if w == nil {
-		k.clean(now)
 		w = &writes{ledger: &k.ledger, began: func(what string) { k.began(key, what) }}
 		k.keys[key] = w
 	}
@@ -57,11 +61,12 @@ func (k *Keys[K]) Begin(ctx context.Context, key K) (context.Context, time.Durat
 	return context.WithValue(ctx, contextKey{}, w), w.wait(now)
 }
 
-// clean removes what nobody has used for a while.
+// clean removes what nobody has used for a while: once in a window, and when there are many keys.
 func (k *Keys[K]) clean(now time.Time) {
-	if len(k.keys) < max(k.sweep, minimumSweep) {
+	if len(k.keys) < max(k.sweep, minimumSweep) && now.Sub(k.swept) < window {
 		return
 	}
+	k.swept = now
 	for key, w := range k.keys {
 		if now.Sub(w.touched) > window {
 			delete(k.keys, key)
@@ -104,6 +109,7 @@ type creation struct {
 
 // ledger is what the keys of a controller share.
 type ledger struct {
+	shared  bool
 	seed    maphash.Seed
 	mu      sync.Mutex
 	created map[object]creation
@@ -121,11 +127,19 @@ func (l *ledger) Lost(of reflect.Type, namespace, name string) {
 		return
 	}
 	w := made.by
-	w.round, w.lost = max(w.rounds(now), made.round+1), now
-	begins := w.round >= signs && w.sign(now)
+	if made.when.Before(w.calm) {
+		made.round = 0 // What was lost before is over.
+	}
+	round := max(w.rounds(now), made.round+1)
+	w.round, w.lost = round, now
+	w.tally.fade(now)
+	w.tally.gone++
+	// Where most of what it creates stays, it has other work than to fight.
+	most := 2*w.tally.gone >= w.tally.made
+	begins := round >= signs && most && w.sign(now)
 	l.mu.Unlock()
 	if begins {
-		w.began(fmt.Sprintf("%s that it creates are deleted or fail within %v, %d times in a row", plural(of), window, w.round))
+		w.began(fmt.Sprintf("%s that it creates are deleted or fail within %v, %d times in a row", plural(of), window, round))
 	}
 }
 

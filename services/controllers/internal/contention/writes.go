@@ -24,6 +24,9 @@ type writes struct {
 	// round is the highest round of a creation that was lost, the last of them at the time lost.
 	round int
 	lost  time.Time
+	tally tally
+	// calm is when the last contention ended.
+	calm time.Time
 	// conflicts is how many reconciles in a row ended with a conflict; the next must not begin before a time.
 	conflicts int
 	until     time.Time
@@ -31,6 +34,23 @@ type writes struct {
 	// limiter is set during contention, whose last sign was at a time.
 	limiter  *rate.Limiter
 	lastSign time.Time
+}
+
+// tally counts creations, and those of them that were lost. Older ones count less.
+type tally struct {
+	made, gone int
+	faded      time.Time
+}
+
+// fade halves the counts for each window that has passed.
+func (t *tally) fade(now time.Time) {
+	for ; now.Sub(t.faded) > window; t.faded = t.faded.Add(window) {
+		if t.made+t.gone == 0 {
+			t.faded = now
+			return
+		}
+		t.made, t.gone = t.made/2, t.gone/2
+	}
 }
 
 // history is what was written to one object.
@@ -54,18 +74,18 @@ type repeat struct {
 // wait returns how long a reconcile must wait.
 func (w *writes) wait(now time.Time) time.Duration {
 	if w.limiter != nil && now.Sub(w.lastSign) > window {
-		w.limiter, w.round, w.objects = nil, 0, nil
+		w.limiter, w.round, w.objects, w.tally, w.calm = nil, 0, nil, tally{}, now
 	}
 	wait := max(w.until.Sub(now), 0)
 	if w.limiter != nil {
-		wait = max(wait, w.missing(now))
+		wait = max(wait, w.missing(now, reserve+1))
 	}
 	return wait
 }
 
-// missing returns after what time the limiter has a token.
-func (w *writes) missing(now time.Time) time.Duration {
-	missing := 1 - w.limiter.TokensAt(now)
+// missing returns after what time the limiter has so many tokens.
+func (w *writes) missing(now time.Time, tokens float64) time.Duration {
+	missing := tokens - w.limiter.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
@@ -104,13 +124,20 @@ func (w *writes) conflicted(now time.Time) {
 	}
 }
 
-// before is called before a write. It fails if too much was written.
+// before is called before a write. It fails if too much was written. Writes of a status may take the last
+// token, so that they do not starve: other controllers act on them.
 func (w *writes) before(call client.Call, which object) error {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.limiter != nil && !w.limiter.AllowN(now, 1) {
-		return &SlowedError{After: w.missing(now)}
+	if w.limiter != nil {
+		needed := 1.0
+		if call.Subresource != "status" {
+			needed += reserve
+		}
+		if after := w.missing(now, needed); after > 0 || !w.limiter.AllowN(now, 1) {
+			return &SlowedError{After: max(after, time.Millisecond)}
+		}
 	}
 	if call.Verb == "delete" {
 		// Of what a controller deletes itself nothing is lost.
@@ -126,29 +153,55 @@ func (w *writes) after(call client.Call, which object, answer runtime.Object) {
 	if err != nil {
 		return // The answer is a Status, or there is none.
 	}
-	w.mu.Lock()
 	switch {
 	case call.Subresource == "" && call.Verb == "create":
 		which.namespace, which.name = got.GetNamespace(), got.GetName()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tally.fade(now)
+		w.tally.made++
 		w.create(which, creation{by: w, when: now, round: w.rounds(now)})
-	case call.Verb == "update" || call.Verb == "patch":
-		needed := signs
-		if w.limiter != nil {
-			needed = 1 // It goes on.
-		}
-		if times := w.again(call, which, got.GetResourceVersion(), now); times >= needed && w.sign(now) {
-			w.mu.Unlock()
-			w.began(fmt.Sprintf("%s %s/%s changes back after the same write, %d times within %v",
-				singular(which.of), which.namespace, which.name, times, window))
-			return
-		}
+	case (call.Verb == "update" || call.Verb == "patch") && !w.shared:
+		w.repeated(call, which, got.GetResourceVersion(), now)
 	}
-	w.mu.Unlock()
 }
 
-// again returns how many times in a row the same content was written to an object that had changed since.
-// Contents that alternate are none of these: then it is the wanted state that changes.
-func (w *writes) again(call client.Call, of object, revision string, now time.Time) int {
+// repeated notes a write to an object that exists. It is a sign if the same content was written before, in a
+// row, and the object had changed since. Contents that alternate are none: then it is the wanted state that
+// changes.
+func (w *writes) repeated(call client.Call, of object, revision string, now time.Time) {
+	w.mu.Lock()
+	h, undone := w.note(call, of, revision, now)
+	w.mu.Unlock()
+	if h == nil {
+		return
+	}
+	// Not under the mutex, for which all keys wait.
+	content := repeat{hash: contentOf(w.seed, call)}
+	w.mu.Lock()
+	needed := signs
+	if w.limiter != nil {
+		needed = 1 // It goes on.
+	}
+	if h.parts == nil {
+		h.parts = map[part]repeat{}
+	}
+	in := part{call.Verb, call.Subresource}
+	if last := h.parts[in]; undone && last.hash == content.hash {
+		content.times = last.times + 1
+	}
+	h.parts[in] = content
+	begins := content.times >= needed && w.sign(now)
+	w.mu.Unlock()
+	if begins {
+		w.began(fmt.Sprintf("%s %s/%s changes back after the same write, %d times within %v",
+			singular(of.of), of.namespace, of.name, content.times, window))
+	}
+}
+
+// note notes a write, and returns the object's history if its content matters: it is often written. undone
+// reports whether the object had changed since the write before.
+func (w *writes) note(call client.Call, of object, revision string, now time.Time) (often *history, undone bool) {
 	if now.Sub(w.since) > window || w.objects == nil {
 		w.objects, w.since = map[object]*history{}, now
 	}
@@ -157,24 +210,16 @@ func (w *writes) again(call client.Call, of object, revision string, now time.Ti
 		h = &history{}
 		w.objects[of] = h
 	}
-	undone := h.revision != "" && revision != h.revision
+	undone = h.revision != "" && revision != h.revision
 	if old, err := meta.Accessor(call.Body); err == nil && old.GetResourceVersion() != "" {
 		undone = undone && old.GetResourceVersion() != h.revision
 	}
 	h.revision = revision
 	h.count++
 	if h.count <= signs && w.limiter == nil {
-		return 0
+		return nil, undone
 	}
-	if h.parts == nil {
-		h.parts = map[part]repeat{}
-	}
-	in, content := part{call.Verb, call.Subresource}, repeat{hash: contentOf(w.seed, call)}
-	if last := h.parts[in]; undone && last.hash == content.hash {
-		content.times = last.times + 1
-	}
-	h.parts[in] = content
-	return content.times
+	return h, undone
 }
 
 func singular(of reflect.Type) string {

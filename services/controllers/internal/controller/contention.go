@@ -29,7 +29,7 @@ func (r *Runner) newKeys(spec *Spec, recorder *events.Recorder) *contention.Keys
 		Name: "garboard_controller_contentions_total",
 		Help: "Times a controller became slower for a key, because something undid what it wrote.",
 	}, []string{"controller"})).WithLabelValues(name)
-	return contention.New(func(key Key, what string) {
+	return contention.New(spec.SharedWrites, func(key Key, what string) {
 		begun.Inc()
 		r.deps.Logger.Warn("something undoes what a controller writes; it now writes at most 30 times a minute for this key",
 			"controller", name, "key", key, "seen", what)

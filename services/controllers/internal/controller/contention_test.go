@@ -214,6 +214,30 @@ func TestContention(t *testing.T) {
 	}
 }
 
+// TestRemovingWhatHasEndedIsNoContention checks that a key is not slowed down when another removes pods that have
+// succeeded.
+func TestRemovingWhatHasEndedIsNoContention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := controltest.New(t, configMap("busy", "x"))
+		p.Config.Client = controller.Client(p.Client)
+		p.Declare((&wanting{}).declare)
+		p.Start()
+		for range 100 {
+			time.Sleep(time.Second)
+			for _, pod := range controltest.List[*corev1.Pod](p) {
+				controltest.SetStatus(p, pod.Namespace, pod.Name, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
+				time.Sleep(100 * time.Millisecond)
+				if err := client.Of[*corev1.Pod](p.Client).Delete(t.Context(), pod.Namespace, pod.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := p.Events("WriteBackOff"); len(got) > 0 {
+			t.Errorf("got Events %q", got)
+		}
+	})
+}
+
 // TestNoContention checks that many writes for a key, none of which is undone, are not slowed down.
 func TestNoContention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

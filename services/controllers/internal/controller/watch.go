@@ -3,8 +3,10 @@ package controller
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -216,8 +218,11 @@ func (h handler[T]) OnUpdate(old, now T) {
 
 // OnDelete reports an object that is gone.
 func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
-	namespace, name := gone.GetObjectName()
-	h.contention.Lost(reflect.TypeFor[T](), namespace, name)
+	// That something finished is removed, for example by a controller that cleans up, undoes nothing.
+	if !finished(gone.OptionalObj) {
+		namespace, name := gone.GetObjectName()
+		h.contention.Lost(reflect.TypeFor[T](), namespace, name)
+	}
 	var none T
 	h.f(h.q, gone.OptionalObj, none, gone)
 }
@@ -226,6 +231,19 @@ func (h handler[T]) OnDelete(gone informer.DeletedObject[T]) {
 func failed[T scheme.Object](obj T) bool {
 	pod, ok := any(obj).(*corev1.Pod)
 	return ok && pod.Status.Phase == corev1.PodFailed
+}
+
+// finished reports whether an object is a pod that has succeeded, or a Job that has ended.
+func finished(obj any) bool {
+	switch obj := obj.(type) {
+	case *corev1.Pod:
+		return obj != nil && obj.Status.Phase == corev1.PodSucceeded
+	case *batchv1.Job:
+		return obj != nil && slices.ContainsFunc(obj.Status.Conditions, func(c batchv1.JobCondition) bool {
+			return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
+		})
+	}
+	return false
 }
 
 func (h handler[T]) queue(unchanged bool) Queue {

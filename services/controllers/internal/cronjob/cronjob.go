@@ -24,6 +24,7 @@ import (
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/services/controllers/internal/contention"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 )
 
@@ -228,7 +229,7 @@ func (p *pass) create(ctx context.Context, at time.Time) (*batchv1.Job, error) {
 		p.tell("SuccessfulCreate", "Created job %v", job.Name)
 		p.skew.Observe(job.CreationTimestamp.Sub(at).Seconds())
 		return job, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), contention.IsSlowed(err):
 		return nil, err
 	case apierrors.IsAlreadyExists(err):
 		job, err := jobs.Get(ctx, wanted.Namespace, wanted.Name, metav1.GetOptions{})

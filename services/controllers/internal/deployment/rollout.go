@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/contention"
 	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
@@ -169,6 +170,9 @@ func (r *rollout) resolve(ctx context.Context, wanted *appsv1.ReplicaSet, taken 
 }
 
 func (r *rollout) noteCreateError(ctx context.Context, rs *appsv1.ReplicaSet, cause error) error {
+	if contention.IsSlowed(cause) {
+		return cause
+	}
 	message := fmt.Sprintf("Failed to create new replica set %q: %v", rs.Name, cause)
 	r.events.Event(r.d, corev1.EventTypeWarning, reasonCreateError, "%s", message)
 	if _, limited := deadline(r.d); limited {

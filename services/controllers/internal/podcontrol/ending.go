@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// minimumSweep is from how many owners on those are forgotten that are older than endingTime.
+	// endingTime is how long a refusal holds. It is not for ever, since an apiserver may have refused by an
+	// old state of its cache.
+	endingTime = time.Minute
+	// minimumSweep is from how many owners on those are forgotten whose refusal no longer holds.
 	minimumSweep = 1024
-	endingTime   = 10 * time.Minute
 )
 
 // ending are owners whose namespaces are being deleted. Nothing stops that deletion, which takes them
@@ -29,11 +31,14 @@ type refusal struct {
 	when time.Time
 }
 
-// of returns the refusal for an owner; nil if there was none.
+// of returns the refusal for an owner; nil if none holds.
 func (e *ending) of(owner scheme.Object) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.owners[owner.GetUID()].err
+	if old := e.owners[owner.GetUID()]; time.Since(old.when) <= endingTime {
+		return old.err
+	}
+	return nil
 }
 
 func (e *ending) note(owner scheme.Object, err error) {

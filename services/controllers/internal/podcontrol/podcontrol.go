@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/contention"
 	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
@@ -37,7 +38,7 @@ type Control struct {
 // Create creates a pod from a template, controlled by owner, and records an Event. Its name begins with
 // prefix, or with the owner's name if that is empty. An error is the API's, unwrapped, because it
 // becomes the message of a condition. Once it was that the owner's namespace is being deleted, the API is
-// not asked again for that owner, whose end this is.
+// not asked again for that owner for a minute: most likely this is its end.
 func (c *Control) Create(ctx context.Context, owner scheme.Object, template *corev1.PodTemplateSpec, prefix string) error {
 	pod, err := c.pod(owner, template, prefix)
 	if err != nil {
@@ -49,9 +50,10 @@ func (c *Control) Create(ctx context.Context, owner scheme.Object, template *cor
 	}
 	created, err := c.Pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
-		if isEnding(err) {
+		switch {
+		case isEnding(err):
 			c.ending.note(owner, err)
-		} else {
+		case !contention.IsSlowed(err): // Otherwise nothing was tried.
 			c.Events.Event(owner, corev1.EventTypeWarning, "FailedCreate", "Error creating: %v", err)
 		}
 		return err
@@ -65,7 +67,7 @@ func (c *Control) Create(ctx context.Context, owner scheme.Object, template *cor
 func (c *Control) Delete(ctx context.Context, owner scheme.Object, pod *corev1.Pod) error {
 	err := c.Pods.Delete(ctx, pod.Namespace, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	if err != nil {
-		if !apierrors.IsNotFound(err) {
+		if !apierrors.IsNotFound(err) && !contention.IsSlowed(err) {
 			c.Events.Event(owner, corev1.EventTypeWarning, "FailedDelete", "Error deleting: %v", err)
 		}
 		return err

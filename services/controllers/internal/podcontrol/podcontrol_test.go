@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
@@ -63,31 +65,37 @@ func refused() error {
 	return err
 }
 
-// TestAsksOnceInANamespaceThatEnds checks that after such an answer nothing is created for its owner any
-// more, but for others, whatever has become of that namespace's name.
+// TestAsksOnceInANamespaceThatEnds checks that after such an answer nothing is created for its owner for a
+// minute, but for others, whatever has become of that namespace's name.
 func TestAsksOnceInANamespaceThatEnds(t *testing.T) {
-	api := fake.New(scheme.New())
-	control := podcontrol.Control{Pods: client.Of[*corev1.Pod](api), Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
-	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
-	owner := func(uid types.UID) *appsv1.ReplicaSet {
-		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uid}}
-	}
-	api.Fail(func(client.Call) error { return refused() })
-	for range 3 {
-		if err := control.Create(t.Context(), owner("old"), template, ""); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			t.Errorf("got %v, want that the namespace ends", err)
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.New(scheme.New())
+		control := podcontrol.Control{Pods: client.Of[*corev1.Pod](api), Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet")}
+		create := func(uid types.UID) error {
+			owner := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: uid}}
+			return control.Create(t.Context(), owner, &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}, "")
 		}
-	}
-	if n := len(api.Writes()); n != 1 {
-		t.Errorf("the API was asked %d times, want once", n)
-	}
-	api.Fail(nil)
-	if err := control.Create(t.Context(), owner("new"), template, ""); err != nil {
-		t.Errorf("a new owner: %v", err)
-	}
-	if n := len(api.Writes()); n != 2 {
-		t.Errorf("the API was asked %d times, want twice", n)
-	}
+		api.Fail(func(client.Call) error { return refused() })
+		for range 3 {
+			if err := create("old"); !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				t.Errorf("got %v, want that the namespace ends", err)
+			}
+		}
+		if n := len(api.Writes()); n != 1 {
+			t.Errorf("the API was asked %d times, want once", n)
+		}
+		api.Fail(nil)
+		if err := create("new"); err != nil {
+			t.Errorf("a new owner: %v", err)
+		}
+		if n := len(api.Writes()); n != 2 {
+			t.Errorf("the API was asked %d times, want twice", n)
+		}
+		time.Sleep(61 * time.Second)
+		if err := create("old"); err != nil {
+			t.Errorf("after a minute, when the namespace is there: %v", err)
+		}
+	})
 }
 
 // TestSlowStartEndsWithItsNamespace checks that one refusal is enough where all creations will be refused.

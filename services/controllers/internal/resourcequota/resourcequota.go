@@ -69,7 +69,7 @@ func New(d controller.Deps, source informer.Source) *controller.Spec {
 	}
 	r.quotas.Handle = r.quotaChanged
 	return &controller.Spec{
-		Name: name, Queue: queue, Resource: "resourcequotas", Workers: workers, Begin: r.begin, For: r.quotas,
+		Name: name, Queue: queue, Resource: "resourcequotas", Workers: workers, Begin: r.begin, For: r.quotas, SharedWrites: true,
 		Watches: []controller.Watch{watch(r, r.pods), watch(r, r.services), watch(r, r.claims)}, Reconcile: r.reconcile,
 		Also: []func(context.Context) error{
 			r.followKinds, func(ctx context.Context) error { return r.followers.run(ctx) },

@@ -12,11 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/controllers/internal/contention"
 	"github.com/garboard/garboard/services/controllers/internal/controllerref"
 )
 
 // tell records the Event about what was done with a pod: Create, Update or Delete.
 func (r *reconciler) tell(verb string, set *appsv1.StatefulSet, pod string, err error) {
+	if contention.IsSlowed(err) {
+		return
+	}
 	if err != nil {
 		r.events.Event(set, corev1.EventTypeWarning, "Failed"+verb, "%s Pod %s in StatefulSet %s failed error: %s", verb, pod, set.Name, err)
 		return
@@ -120,7 +124,7 @@ func (r *reconciler) createClaims(ctx context.Context, set *appsv1.StatefulSet, 
 		switch {
 		case err == nil:
 			r.events.Event(set, corev1.EventTypeNormal, "SuccessfulCreate", "Create Claim %s Pod %s in StatefulSet %s success", claim.Name, pod.Name, set.Name)
-		case !apierrors.IsAlreadyExists(err):
+		case !apierrors.IsAlreadyExists(err) && !contention.IsSlowed(err):
 			r.events.Event(set, corev1.EventTypeWarning, "FailedCreate", "Create Claim %s for Pod %s in StatefulSet %s failed error: %s", claim.Name, pod.Name, set.Name, err)
 		}
 		if err != nil {

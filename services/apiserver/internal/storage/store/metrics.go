@@ -68,7 +68,9 @@ func (s *Store) observe(operation string, kind *scheme.Kind, began time.Time, er
 	if err != nil {
 		m.failures.WithLabelValues(operation, kind.Group, kind.Resource).Inc()
 	}
-	s.Forget(kind) // It may have been removed since the operation began.
+	if kind.Custom {
+		s.Forget(kind) // It may have been removed since the operation began.
+	}
 }
 
 // fence counts a write that failed with err, if it was refused because its fence no longer holds.

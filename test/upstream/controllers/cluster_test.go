@@ -72,7 +72,9 @@ apiVersion: v1
 kind: PersistentVolume
 metadata: {name: HOME.one}
 spec: {capacity: {storage: 2Gi}, accessModes: [ReadWriteOnce], storageClassName: HOME, persistentVolumeReclaimPolicy: Retain, hostPath: {path: /tmp/one}}
----
+`),
+			// A claim that a controller sees before its volume has an Event, which is chance.
+			create(`
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: mine}

@@ -7,7 +7,7 @@
 //   - What it creates is deleted by another, or fails, and so does what it creates in its place.
 //   - Its writes conflict, again and again.
 //
-// Ten of a sign in a row are contention, for the first two within a minute, and for creations only if most of
-// them are lost. It is over after a minute without any. One of the writes is kept for statuses. A workload that needs many writes shows none of the signs: its writes differ,
-// and what it creates stays.
+// Ten of a sign in a row are contention, for the first two within a minute, and for creations only if most
+// of them are lost. It is over after a minute without any. One of the writes is kept for statuses. A workload
+// that needs many writes shows none of the signs: its writes differ, and what it creates stays.
 package contention

@@ -42,7 +42,10 @@ type Keys[K comparable] struct {
 // was seen. shared means that others write the same fields by right: that the same content must be written
 // again is then no sign.
 func New[K comparable](shared bool, began func(key K, what string)) *Keys[K] {
-	return &Keys[K]{began: began, keys: map[K]*writes{}, ledger: ledger{shared: shared, seed: maphash.MakeSeed(), created: map[object]creation{}}}
+	return &Keys[K]{
+		began: began, keys: map[K]*writes{},
+		ledger: ledger{shared: shared, seed: maphash.MakeSeed(), created: map[object]creation{}},
+	}
 }
 
 // Begin returns the context for a reconcile of a key, for which a Counting client counts the writes, and how

@@ -65,6 +65,8 @@ var own = regexp.MustCompile(`^/registry/(` +
 	`configmaps/kube-system/extension-apiserver-authentication|` +
 	// Ours adds the user of its controllers.
 	`(clusterrolebindings|rolebindings/[^/]*)/system:controller:.*|` +
+	// The rights of a controller that Kubernetes lacks.
+	`clusterroles/system:controller:local-path-provisioner|` +
 	// Kubernetes' record of node ports, which it makes anew from the services.
 	`ranges/servicenodeports|` +
 	`events/.*)$`)

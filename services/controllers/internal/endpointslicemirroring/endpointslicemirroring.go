@@ -49,21 +49,24 @@ func New(d controller.Deps) *controller.Spec {
 	r.slices = serviceendpoints.SlicesOf(d, manager, r.endpoints)
 	return &controller.Spec{
 		Name: name, Queue: "endpoint_slice_mirroring", Resource: "endpoints", Workers: workers, Events: r.events, For: r.endpoints,
-		Watches:   []controller.Watch{r.slices.Watch(), controller.On(r.services, serviceChanged)},
+		Watches:   []controller.Watch{r.slices.Watch(), controller.On(r.services, r.serviceChanged)},
 		Reconcile: r.reconcile,
 	}
 }
 
 // serviceChanged asks for a reconcile of the Endpoints of a Service that comes, goes, or changes between
-// having a selector and having none.
-func serviceChanged(q controller.Queue, old, now *corev1.Service) {
+// having a selector and having none. Endpoints that do not exist yet ask for it when they come: a key of theirs
+// from before that has another root, and two workers would write the same slices.
+func (r *reconciler) serviceChanged(q controller.Queue, old, now *corev1.Service) {
 	without := func(svc *corev1.Service) bool { return svc != nil && len(svc.Spec.Selector) == 0 }
 	if without(old) != without(now) {
 		svc := now
 		if svc == nil {
 			svc = old
 		}
-		q.AddName(svc.Namespace, svc.Name)
+		if e, found := r.endpoints.Indexer().GetByKey(informer.Key(svc)); found {
+			q.Add(e)
+		}
 	}
 }
 

@@ -91,17 +91,14 @@ func (r *run) classHandler() informer.ResourceEventHandler[*storagev1.StorageCla
 
 // driverHandler retries pods when a CSI driver no longer limits by what it reports of its storage.
 func (r *run) driverHandler() informer.ResourceEventHandler[*storagev1.CSIDriver] {
-	limits := func(driver *storagev1.CSIDriver) bool {
-		return driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity
-	}
 	return informer.ResourceEventHandlerFuncs[*storagev1.CSIDriver]{
 		UpdateFunc: func(old, driver *storagev1.CSIDriver) {
-			if limits(old) && !limits(driver) {
+			if placement.ReportsCapacity(old) && !placement.ReportsCapacity(driver) {
 				r.queue.Move(placement.VolumeBinding)
 			}
 		},
 		DeleteFunc: func(driver informer.DeletedObject[*storagev1.CSIDriver]) {
-			if driver.OptionalObj == nil || limits(driver.OptionalObj) {
+			if driver.OptionalObj == nil || placement.ReportsCapacity(driver.OptionalObj) {
 				r.queue.Move(placement.VolumeBinding)
 			}
 		},

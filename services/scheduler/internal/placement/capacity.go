@@ -36,13 +36,9 @@ func VolumeLimit(capacity *storagev1.CSIStorageCapacity) *resource.Quantity {
 	return capacity.Capacity
 }
 
-// reportsCapacity reports whether the volumes of a class are made by a CSI driver which reports how much
-// storage is left, so that the scheduler must look at it.
-func reportsCapacity(class *storagev1.StorageClass, storage Storage) bool {
-	if storage.Driver == nil {
-		return false
-	}
-	driver := storage.Driver(class.Provisioner)
+// ReportsCapacity reports whether a CSI driver, which may be nil, reports how much storage is left, so that
+// volumes can be made only where there is enough.
+func ReportsCapacity(driver *storagev1.CSIDriver) bool {
 	return driver != nil && driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity
 }
 

@@ -74,7 +74,7 @@ func (d *delayed) add(claim *corev1.PersistentVolumeClaim, class *storagev1.Stor
 	d.claims = append(d.claims, claim)
 	if d.classes[class.Name] == nil {
 		d.classes[class.Name] = class
-		if reportsCapacity(class, storage) {
+		if storage.Driver != nil && ReportsCapacity(storage.Driver(class.Provisioner)) {
 			d.pools[class.Name] = poolsOf(class, storage)
 		}
 		if storage.Volumes != nil {

@@ -153,12 +153,15 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	s := r.newState(ds, pods, current.Labels[hashLabel])
-	err = r.act(ctx, s)
+	acted, err := r.act(ctx, s)
 	if err == nil {
 		err = r.truncate(ctx, ds, pods, old)
 	}
-	if lost := r.updateStatus(ctx, s); err == nil {
-		err = lost
+	// The pods just created or deleted bring another reconcile, whose status counts them.
+	if err != nil || !acted {
+		if lost := r.updateStatus(ctx, s); err == nil {
+			err = lost
+		}
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -200,14 +203,14 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// act gives every node its pod, and then, if that took no write, goes on with a rollout.
-func (r *reconciler) act(ctx context.Context, s *state) error {
+// act gives every node its pod, and then, if that took no write, goes on with a rollout. It reports
+// whether it created or deleted pods.
+func (r *reconciler) act(ctx context.Context, s *state) (acted bool, err error) {
 	p := r.place(s)
 	if p.empty() && s.ds.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
-		var err error
 		if p, err = s.rollOut(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return r.write(ctx, s, p)
+	return !p.empty(), r.write(ctx, s, p)
 }

@@ -56,6 +56,31 @@ func created(p *controltest.Plane) int {
 	return n
 }
 
+// TestTheStatusWaitsForThePods checks that the status is written once the new pods can be counted, and
+// not before them as well.
+func TestTheStatusWaitsForThePods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plane(t, "a", "b", "c")
+		p.Start()
+		controltest.Create(p, set())
+		expect(t, p, "at first", "a v1, b v1, c v1")
+		if got, n := status(p), statuses(p); got.CurrentNumberScheduled != 3 || got.ObservedGeneration != 1 || n != 1 {
+			t.Errorf("got status %+v after %d writes, want 3 pods after 1", got, n)
+		}
+	})
+}
+
+// statuses counts the writes of a DaemonSet's status.
+func statuses(p *controltest.Plane) int {
+	n := 0
+	for _, call := range p.Writes() {
+		if call.Kind.Resource == "daemonsets" && call.Subresource == "status" {
+			n++
+		}
+	}
+	return n
+}
+
 // TestNodes checks which nodes a pod fits.
 func TestNodes(t *testing.T) {
 	taint := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {

@@ -13,15 +13,16 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
 )
 
-// manage creates the missing pods or deletes the surplus ones, up to burst at a time.
-func (r *reconciler[T]) manage(ctx context.Context, set T, active []*corev1.Pod) error {
+// manage creates the missing pods or deletes the surplus ones, up to burst at a time. It reports whether
+// there were any.
+func (r *reconciler[T]) manage(ctx context.Context, set T, active []*corev1.Pod) (acted bool, err error) {
 	switch surplus := len(active) - int(replicas(r.view(set))); {
 	case surplus < 0:
-		return r.createPods(ctx, set, min(-surplus, burst))
+		return true, r.createPods(ctx, set, min(-surplus, burst))
 	case surplus > 0:
-		return r.deletePods(ctx, set, active, min(surplus, burst))
+		return true, r.deletePods(ctx, set, active, min(surplus, burst))
 	}
-	return nil
+	return false, nil
 }
 
 func (r *reconciler[T]) createPods(ctx context.Context, set T, count int) error {

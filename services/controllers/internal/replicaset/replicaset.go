@@ -88,7 +88,11 @@ func (r *reconciler[T]) reconcile(ctx context.Context, key controller.Key) (reco
 	}
 	var manageErr error
 	if set.GetDeletionTimestamp() == nil {
-		manageErr = r.manage(ctx, set, active)
+		var acted bool
+		if acted, manageErr = r.manage(ctx, set, active); acted && manageErr == nil {
+			// The pods just created or deleted bring another reconcile, whose status counts them.
+			return reconcile.Result{}, nil
+		}
 	}
 	status, wait := newStatus(r.view(set), active, manageErr, time.Now())
 	if r.terminating {

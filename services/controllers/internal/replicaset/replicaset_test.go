@@ -76,6 +76,15 @@ func TestCreatesPods(t *testing.T) {
 		if got.Replicas != 3 || got.FullyLabeledReplicas != 3 || got.ReadyReplicas != 0 || got.ObservedGeneration != 1 || *got.TerminatingReplicas != 0 {
 			t.Errorf("got status %+v", got)
 		}
+		writes := 0
+		for _, call := range p.Writes() {
+			if call.Kind.Resource == "replicasets" && call.Subresource == "status" {
+				writes++
+			}
+		}
+		if writes != 1 {
+			t.Errorf("got %d writes of the status, want 1, once all pods can be counted", writes)
+		}
 		events := p.Events("SuccessfulCreate")
 		if len(events) != 3 || !slices.Contains(events, "Created pod: "+pods[0].Name) {
 			t.Errorf("got events %q", events)

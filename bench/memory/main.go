@@ -54,7 +54,7 @@ func run(ctx context.Context, s settings) error {
 	if s.binary == "" {
 		s.binary = filepath.Join(dir, "garboard")
 		build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary, "./cmd/garboard")
-		build.Stderr = os.Stderr
+		build.Env, build.Stderr = append(os.Environ(), "CGO_ENABLED=0"), os.Stderr // as `make build` does
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("building garboard, which must run in the repository's root: %w", err)
 		}

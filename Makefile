@@ -180,9 +180,9 @@ bin/kube-apiserver: test/conformance/suite/go.mod
 bench-hostile: bin/kube-apiserver ## Time requests while others send hostile ones, with a kube-apiserver beside ours.
 	go run ./bench/apiserver -kubernetes bin/kube-apiserver -parts hostile -repeats 3 $(BENCH_FLAGS)
 
-bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default.
+bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default; ONLY=job,garbage selects.
 	@mkdir -p bin
-	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestLoad . -load $(or $(LOAD),1000) -report $(CURDIR)/bin/bench-controllers.txt
+	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestLoad . -load $(or $(LOAD),1000) -loads '$(ONLY)' -report $(CURDIR)/bin/bench-controllers.txt
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -16,7 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-var scale = flag.Int("load", 0, "pods of a load; 0 measures none")
+var (
+	scale  = flag.Int("load", 0, "pods of a load; 0 measures none")
+	chosen = flag.String("loads", "", "names of the loads to measure, separated by commas; all if empty")
+)
 
 // creators is how many objects a load creates at a time.
 const creators = 8
@@ -44,6 +48,9 @@ func TestLoad(t *testing.T) {
 	row := func(cells ...any) { _, _ = fmt.Fprintln(table, strings.TrimSuffix(fmt.Sprintln(cells...), "\n")) }
 	row("load\tcontrollers\ts\tCPU s\twrites\tMB after\tMB at most\t")
 	for _, l := range loads() {
+		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), l.name) {
+			continue
+		}
 		for _, p := range planes {
 			cost, err := p.measure(t.Context(), l, *scale)
 			if err != nil {

@@ -1,0 +1,103 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/controltest"
+)
+
+// busy runs a controller whose reconciles take a while, and changes its object every millisecond for a
+// second. It returns how often the object was reconciled, and whether the last reconcile was after the last
+// change.
+func busy(t *testing.T, took time.Duration, fault error) (reconciles int, saw string) {
+	p := controltest.New(t)
+	var sets *controller.Objects[*appsv1.ReplicaSet]
+	p.Declare(func(d controller.Deps) *controller.Spec {
+		sets = controller.For[*appsv1.ReplicaSet](d)
+		return &controller.Spec{
+			Name: "test-controller", Resource: "replicasets", For: sets,
+			Reconcile: func(_ context.Context, key controller.Key) (reconcile.Result, error) {
+				reconciles++
+				if set, found := sets.Get(key); found {
+					saw = set.Labels["n"]
+				}
+				time.Sleep(took)
+				return reconcile.Result{}, fault
+			},
+		}
+	})
+	stop := p.Start()
+	p.Load(replicaSet("web", nil))
+	for i := range 1000 {
+		controltest.Change(p, "default", "web", func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"n": fmt.Sprint(i)} })
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(2 * longestRest)
+	synctest.Wait()
+	stop()
+	return reconciles, saw
+}
+
+// longestRest is that of the package.
+const longestRest = 100 * time.Millisecond
+
+// TestKeysRest checks that a key whose object changes all the time is not reconciled all the time, and that
+// its last change is not missed.
+func TestKeysRest(t *testing.T) {
+	for name, test := range map[string]struct {
+		took    time.Duration
+		atLeast int
+		atMost  int
+	}{
+		"one that costs nothing":  {0, 1000, 1001},
+		"one of 5 ms":             {5 * time.Millisecond, 45, 52},
+		"the rest has a limit":    {100 * time.Millisecond, 5, 7},
+		"one that costs a little": {time.Millisecond, 240, 260},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reconciles, saw := busy(t, test.took, nil)
+				if reconciles < test.atLeast || reconciles > test.atMost {
+					t.Errorf("got %d reconciles, want %d to %d", reconciles, test.atLeast, test.atMost)
+				}
+				if saw != "999" {
+					t.Errorf("the last reconcile saw change %s, want 999", saw)
+				}
+			})
+		})
+	}
+}
+
+// TestRestsKeepTheBackOff checks that a key that fails is repeated after the queue's back-off, which grows.
+func TestRestsKeepTheBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		p := controltest.New(t)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			return &controller.Spec{
+				Name: "test-controller", Resource: "replicasets", For: controller.For[*appsv1.ReplicaSet](d),
+				Reconcile: func(context.Context, controller.Key) (reconcile.Result, error) {
+					at = append(at, time.Now())
+					time.Sleep(time.Second)
+					return reconcile.Result{}, errors.New("refused")
+				},
+			}
+		})
+		stop := p.Start()
+		p.Load(replicaSet("web", nil))
+		time.Sleep(time.Minute)
+		stop()
+		if n := len(at); n < 8 || at[n-1].Sub(at[n-2]) < at[1].Sub(at[0])+time.Second {
+			t.Errorf("got reconciles at %v", at)
+		}
+	})
+}

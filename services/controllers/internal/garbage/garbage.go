@@ -94,6 +94,8 @@ func (c *Collector) reconcile(ctx context.Context, uid types.UID) (reconcile.Res
 		if known, dependents, found = c.graph.find(uid); !found {
 			return reconcile.Result{}, nil
 		}
+	} else if done, err := c.collectKnown(ctx, known); done || err != nil {
+		return reconcile.Result{}, err
 	}
 	latest, err := c.read(ctx, known.identity)
 	if err != nil {
@@ -218,7 +220,7 @@ func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object
 	case slices.Contains(latest.GetFinalizers(), metav1.FinalizerDeleteDependents):
 		policy = metav1.DeletePropagationForeground
 	}
-	return c.delete(ctx, item.identity, latest, policy)
+	return c.delete(ctx, item.identity, latest.GetResourceVersion(), policy)
 }
 
 type ownerState int
@@ -239,15 +241,13 @@ func (c *Collector) ownerState(ctx context.Context, item node, ref metav1.OwnerR
 	if kind.Namespaced && item.namespace == "" {
 		return ownerUnknown, nil // It is in an unknown namespace.
 	}
-	owner := identity{kind: kind, name: ref.Name, uid: ref.UID}
-	if kind.Namespaced {
-		owner.namespace = item.namespace
-	}
+	owner := ownerOf(item, kind, ref)
 	latest, err := c.read(ctx, owner)
 	if err != nil {
 		return ownerStays, err
 	}
 	if latest == nil {
+		c.graph.noteAbsent(owner)
 		if c.graph.elsewhere(ref, item.namespace) {
 			c.events.EventAbout(&corev1.ObjectReference{
 				APIVersion: item.kind.GroupVersion().String(), Kind: item.kind.Kind,
@@ -260,6 +260,15 @@ func (c *Collector) ownerState(ctx context.Context, item node, ref metav1.OwnerR
 		return ownerWaits, nil
 	}
 	return ownerStays, nil
+}
+
+// ownerOf returns the owner that a reference of an item names.
+func ownerOf(item node, kind *scheme.Kind, ref metav1.OwnerReference) identity {
+	owner := identity{kind: kind, name: ref.Name, uid: ref.UID}
+	if kind.Namespaced {
+		owner.namespace = item.namespace
+	}
+	return owner
 }
 
 func describe(ref metav1.OwnerReference) string {

@@ -258,3 +258,54 @@ func TestManyDependents(t *testing.T) {
 		want(t, p)
 	})
 }
+
+// TestAnAbsentOwnerIsReadOnce checks that of many dependents only the first few cost a read of their owner
+// and one of themselves, and that one whose owners have changed meanwhile is not deleted by what was known.
+func TestAnAbsentOwnerIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 200
+		objs := []scheme.Object{set("rs"), set("other")}
+		for i := range many {
+			objs = append(objs, pod(fmt.Sprint("p", i), owner("apps/v1", "ReplicaSet", "rs", false)))
+		}
+		p := start(t, objs...)
+		p.ClearCalls()
+		del[*appsv1.ReplicaSet](t, p, "rs", metav1.DeletePropagationBackground)
+		settle()
+		want(t, p, "ReplicaSet/other")
+		reads, deletions := 0, 0
+		for _, call := range p.Calls() {
+			switch call.Verb {
+			case "get":
+				reads++
+			case "delete":
+				deletions++
+			}
+		}
+		if reads > 2*workers || deletions != many+1 {
+			t.Errorf("got %d reads and %d deletions, want at most %d and %d", reads, deletions, 2*workers, many+1)
+		}
+	})
+}
+
+// TestWhatIsKnownIsTooOld checks that a dependent that got a living owner meanwhile stays.
+func TestWhatIsKnownIsTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, set("rs"), set("other"), pod("a", owner("apps/v1", "ReplicaSet", "gone", false)))
+		want(t, p, "ReplicaSet/other", "ReplicaSet/rs")
+		definitions := customresources.New(p.Deps())
+		c := New(p.Deps(), definitions, listwatch.New(p.Client, p.Config.Logger))
+		kind := c.kinds.Get()[kindOf(owner("apps/v1", "ReplicaSet", "gone", false))]
+		c.graph.noteAbsent(identity{kind: kind, namespace: "default", name: "gone", uid: "gone-uid"})
+		pods := c.kinds.Get()[kindOf(owner("v1", "Pod", "b", false))]
+		created := controltest.Create(p, pod("b", owner("apps/v1", "ReplicaSet", "rs", false)))
+		old := node{
+			identity: identity{kind: pods, namespace: "default", name: "b", uid: created.UID}, revision: 1,
+			owners: []metav1.OwnerReference{owner("apps/v1", "ReplicaSet", "gone", false)},
+		}
+		if done, err := c.collectKnown(t.Context(), old); done || err != nil {
+			t.Errorf("got %t, %v, want another look", done, err)
+		}
+		want(t, p, "ReplicaSet/other", "ReplicaSet/rs", "Pod/b")
+	})
+}

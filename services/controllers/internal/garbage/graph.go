@@ -49,7 +49,9 @@ type graph struct {
 	awaited map[schema.GroupKind]map[types.UID]struct{}
 	// lost are the latest objects of custom kinds that were deleted and have dependents. Their kinds may go
 	// before the dependents are looked at.
-	lost  *lru.Cache
+	lost *lru.Cache
+	// absent are owners that the API did not have, by UID: one that is gone does not come back.
+	absent *lru.Cache
 	moved chan struct{}   // closed, and replaced, when a kind has had its first whole view, or a custom one lost an object
 	whole chan struct{}   // closed when every followed kind has had its first whole view
 	look  func(types.UID) // nil while no collector runs
@@ -61,7 +63,8 @@ type view struct {
 	revision int64 // 0 until the first whole view
 }
 
-// lostOwners is how many deleted owners the graph remembers (Kubernetes, NewReferenceCache).
+// lostOwners is how many deleted owners the graph remembers, and how many absent ones (Kubernetes,
+// NewReferenceCache).
 const lostOwners = 500
 
 func newGraph() *graph {
@@ -72,6 +75,7 @@ func newGraph() *graph {
 		followed:   map[schema.GroupResource]*view{},
 		awaited:    map[schema.GroupKind]map[types.UID]struct{}{},
 		lost:       lru.New(lostOwners),
+		absent:     lru.New(lostOwners),
 		moved:      make(chan struct{}),
 		whole:      make(chan struct{}),
 	}
@@ -187,6 +191,7 @@ func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
 		next.since = at.Time
 	}
 	g.lost.Remove(next.uid)
+	g.absent.Remove(next.uid)
 	g.byKind[kind.GroupResource()][informer.KeyOf(next.namespace, next.name)] = next.uid
 	if before := g.nodes[next.uid]; before != nil {
 		g.unlink(before)
@@ -257,6 +262,15 @@ func (g *graph) isLost(ref metav1.OwnerReference, namespace string) bool {
 	found, _ := g.lost.Get(ref.UID)
 	owner, ok := found.(*node)
 	return ok && owner.is(ref, namespace)
+}
+
+// noteAbsent remembers that the API does not have an owner.
+func (g *graph) noteAbsent(owner identity) { g.absent.Add(owner.uid, owner) }
+
+// isAbsent reports whether the API did not have an owner.
+func (g *graph) isAbsent(owner identity) bool {
+	found, _ := g.absent.Get(owner.uid)
+	return found == owner
 }
 
 // await remembers an object until something is known of its owner's kind.

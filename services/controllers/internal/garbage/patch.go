@@ -103,14 +103,13 @@ func (c *Collector) removeFinalizer(ctx context.Context, id identity, latest sch
 	return nil
 }
 
-func (c *Collector) delete(ctx context.Context, id identity, latest scheme.Object, policy metav1.DeletionPropagation) error {
-	version := latest.GetResourceVersion()
+func (c *Collector) delete(ctx context.Context, id identity, version string, policy metav1.DeletionPropagation) error {
 	c.deps.Logger.Debug("deleting an object without owners", "kind", id.kind.Kind, "namespace", id.namespace, "name", id.name, "propagation", policy)
 	err := c.deps.Client.Do(ctx, client.Call{
 		Verb: "delete", Kind: id.kind, Namespace: id.namespace, Name: id.name,
 		Options: &metav1.DeleteOptions{
 			PropagationPolicy: &policy,
-			// Delete exactly what was read: a reference added since would be overlooked.
+			// Delete exactly what was seen: a reference added since would be overlooked.
 			Preconditions: &metav1.Preconditions{UID: &id.uid, ResourceVersion: &version},
 		},
 	}, nil)

@@ -52,9 +52,9 @@ type graph struct {
 	lost *lru.Cache
 	// absent are owners that the API did not have, by UID: one that is gone does not come back.
 	absent *lru.Cache
-	moved chan struct{}   // closed, and replaced, when a kind has had its first whole view, or a custom one lost an object
-	whole chan struct{}   // closed when every followed kind has had its first whole view
-	look  func(types.UID) // nil while no collector runs
+	moved  chan struct{}   // closed, and replaced, when a kind has had its first whole view, or a custom one lost an object
+	whole  chan struct{}   // closed when every followed kind has had its first whole view
+	look   func(types.UID) // nil while no collector runs
 }
 
 // view is how far a kind is known.

@@ -155,17 +155,6 @@ func (s *Store) List(ctx context.Context, kind *scheme.Kind, opts ListOptions) (
 	}
 }
 
-// Retains reports whether etcd can still be read at a revision. It asks any member, at little cost. If
-// none answers, the result is false.
-func (s *Store) Retains(ctx context.Context, kind *scheme.Kind, revision int64) bool {
-	s = s.Of(kind)
-	ctx, cancel := context.WithTimeout(ctx, etcd.ReadPatience)
-	defer cancel()
-	_, err := s.client.Get(ctx, s.prefix, clientv3.WithCountOnly(), clientv3.WithSerializable(), clientv3.WithRev(revision))
-	// A member that lags behind does not know the revision yet.
-	return err == nil || errors.Is(err, rpctypes.ErrFutureRev)
-}
-
 func pageSize(opts ListOptions) int64 {
 	if opts.Limit > 0 && opts.Keep == nil {
 		return min(opts.Limit, pageKeys)

@@ -75,6 +75,7 @@ type Store struct {
 	// Only that store uses sightings.
 	leases    *Store
 	sightings sightings
+	retained  retained
 
 	// Set in the main store only: the stores of the other clusters.
 	overrides []*Store

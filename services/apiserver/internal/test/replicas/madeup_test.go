@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
@@ -252,7 +253,9 @@ func next(t *testing.T, w watch.Interface) string {
 func (p *gadgetPlane) discovered(want bool) {
 	p.t.Helper()
 	for i, server := range p.servers {
-		c, err := discovery.NewDiscoveryClientForConfig(server.Admin())
+		config := rest.CopyConfig(server.Admin())
+		config.Timeout = 5 * harness.Patience // the default is too short for OpenAPI v2 on a busy machine
+		c, err := discovery.NewDiscoveryClientForConfig(config)
 		if err != nil {
 			p.t.Fatal(err)
 		}

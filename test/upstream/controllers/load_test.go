@@ -46,6 +46,11 @@ func TestLoad(t *testing.T) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) { _, _ = fmt.Fprintln(table, strings.TrimSuffix(fmt.Sprintln(cells...), "\n")) }
+	for name := range strings.SplitSeq(*chosen, ",") {
+		if name != "" && !slices.ContainsFunc(loads(), func(l load) bool { return l.name == name }) {
+			t.Fatalf("there is no load %q", name)
+		}
+	}
 	row("load\tcontrollers\ts\tCPU s\twrites\tMB after\tMB at most\t")
 	for _, l := range loads() {
 		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), l.name) {

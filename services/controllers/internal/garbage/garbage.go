@@ -208,16 +208,12 @@ func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object
 		}
 		return c.disown(ctx, item.identity, uids...)
 	}
-	policy := metav1.DeletePropagationBackground
-	switch {
-	case waiting && len(dependents) > 0:
+	finalizers := latest.GetFinalizers()
+	policy := propagation(slices.Contains(finalizers, metav1.FinalizerOrphanDependents), slices.Contains(finalizers, metav1.FinalizerDeleteDependents))
+	if waiting && len(dependents) > 0 {
 		if err := c.breakCycle(ctx, item, latest, dependents); err != nil {
 			return err
 		}
-		policy = metav1.DeletePropagationForeground
-	case slices.Contains(latest.GetFinalizers(), metav1.FinalizerOrphanDependents):
-		policy = metav1.DeletePropagationOrphan
-	case slices.Contains(latest.GetFinalizers(), metav1.FinalizerDeleteDependents):
 		policy = metav1.DeletePropagationForeground
 	}
 	return c.delete(ctx, item.identity, latest.GetResourceVersion(), policy)

@@ -260,7 +260,7 @@ func TestManyDependents(t *testing.T) {
 }
 
 // TestAnAbsentOwnerIsReadOnce checks that of many dependents only the first few cost a read of their owner
-// and one of themselves, and that one whose owners have changed meanwhile is not deleted by what was known.
+// and one of themselves.
 func TestAnAbsentOwnerIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 200

@@ -22,16 +22,21 @@ func (c *Collector) collectKnown(ctx context.Context, item node) (done bool, err
 			return false, nil
 		}
 	}
-	policy := metav1.DeletePropagationBackground
-	switch {
-	case item.orphan:
-		policy = metav1.DeletePropagationOrphan
-	case item.foreground:
-		policy = metav1.DeletePropagationForeground
-	}
-	err = c.delete(ctx, item.identity, strconv.FormatInt(item.revision, 10), policy)
+	err = c.delete(ctx, item.identity, strconv.FormatInt(item.revision, 10), propagation(item.orphan, item.foreground))
 	if apierrors.IsConflict(err) {
 		return false, nil // It has changed since, perhaps its owners as well.
 	}
 	return err == nil, err
+}
+
+// propagation returns what happens to the dependents of an object that is deleted for the lack of owners: what its
+// finalizers ask for.
+func propagation(orphan, foreground bool) metav1.DeletionPropagation {
+	switch {
+	case orphan:
+		return metav1.DeletePropagationOrphan
+	case foreground:
+		return metav1.DeletePropagationForeground
+	}
+	return metav1.DeletePropagationBackground
 }

@@ -113,6 +113,10 @@ func (e *every) creation() {
 	obj := e.set.Nth(e.kind, 2, e.namespace)
 	inProtobuf := e.want(http.StatusCreated, e.do(http.MethodPost, e.collection(), asProtobuf, asProtobuf, e.protobuf(obj)))
 	if created := e.get(obj.GetName()); e.settled(created) != created { // Its status was written since.
+		posted := e.read(got{what: inProtobuf.what, body: []byte(e.typed(inProtobuf.body))})
+		if diff := cmp.Diff(created.Object["spec"], posted.Object["spec"]); diff != "" {
+			e.Errorf("the response to the POST in protobuf differs from the object (-JSON +protobuf):\n%s", diff)
+		}
 		inProtobuf = e.want(http.StatusOK, e.do(http.MethodGet, e.at(obj.GetName()), asJSON, asProtobuf, ""))
 	}
 	inJSON := e.do(http.MethodGet, e.at(obj.GetName()), asJSON, asJSON, "")

@@ -208,8 +208,9 @@ func (c *Collector) collect(ctx context.Context, item node, latest scheme.Object
 		}
 		return c.disown(ctx, item.identity, uids...)
 	}
-	finalizers := latest.GetFinalizers()
-	policy := propagation(slices.Contains(finalizers, metav1.FinalizerOrphanDependents), slices.Contains(finalizers, metav1.FinalizerDeleteDependents))
+	orphan := slices.Contains(latest.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	foreground := slices.Contains(latest.GetFinalizers(), metav1.FinalizerDeleteDependents)
+	policy := propagation(orphan, foreground)
 	if waiting && len(dependents) > 0 {
 		if err := c.breakCycle(ctx, item, latest, dependents); err != nil {
 			return err

@@ -48,7 +48,7 @@ var clientGoRooms = map[string][]string{
 	"test/outage":           {"kubernetes", "rest", "tools/clientcmd"},
 	"test/outage/followers": {"informers", "kubernetes", "rest", "tools/cache"},
 	"test/outage/load":      {"kubernetes"},
-	"test/outage/workload":  {"kubernetes", "tools/cache"},
+	"test/outage/workload":  {"kubernetes", "tools/cache", "tools/watch"},
 	// The harness provides the apiserver's tests with client-go's clients.
 	"services/apiserver/internal/test/harness": {"kubernetes", "rest", "tools/clientcmd"},
 	"test/operators/siteoperator":              {"kubernetes/scheme"},

@@ -5,145 +5,153 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
+// maxChronicle bounds what is kept of a replica set to be told with a fault.
+const maxChronicle = 40
+
 // census counts the pods of each replica set while they change. If a replica set ever had more pods
 // than requested, a controller acted twice.
 type census struct {
-	mu    sync.Mutex
-	alive map[types.UID]map[types.UID]bool // owner -> its pods
-	most  map[types.UID]int                // maximum number at once
-	asked map[types.UID]int                // maximum number requested
-	names map[types.UID]string
+	mu     sync.Mutex
+	sets   map[types.UID]*tally // by owner
+	listed bool                 // the sets, at least once
 }
 
-func newCensus() *census {
-	return &census{
-		alive: map[types.UID]map[types.UID]bool{}, most: map[types.UID]int{}, asked: map[types.UID]int{}, names: map[types.UID]string{},
-	}
+// tally is what was seen of one replica set and its pods.
+type tally struct {
+	name  string
+	seen  bool // the set itself, and not only pods
+	alive map[types.UID]bool
+	most  int // maximum number of pods at once
+	asked int // maximum number requested
+	// blind means that states of the set may have been missed, so that asked may be too small.
+	blind     bool
+	chronicle []string
 }
+
+func newCensus() *census { return &census{sets: map[types.UID]*tally{}} }
 
 // follow counts until ctx ends.
 func (c *census) follow(ctx context.Context, client kubernetes.Interface, namespace string) {
-	var reflectors sync.WaitGroup
-	defer reflectors.Wait()
-	for resource, of := range map[string]struct {
-		client cache.Getter
-		kind   any
-	}{
-		"pods":        {client.CoreV1().RESTClient(), &corev1.Pod{}},
-		"replicasets": {client.AppsV1().RESTClient(), &appsv1.ReplicaSet{}},
-	} {
-		source := cache.NewListWatchFromClient(of.client, resource, namespace, fields.Everything())
-		reflector := cache.NewReflectorWithOptions(source, of.kind, view{c, resource == "pods"}, cache.ReflectorOptions{})
-		reflectors.Go(func() { reflector.RunWithContext(ctx) })
-	}
+	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, fields.Everything())
+	sets := cache.NewListWatchFromClient(client.AppsV1().RESTClient(), "replicasets", namespace, fields.Everything())
+	var both sync.WaitGroup
+	both.Go(func() { every(ctx, pods, c.listPods, c.apply) })
+	both.Go(func() { every(ctx, sets, c.listSets, c.apply) })
+	both.Wait()
 }
 
-// view receives the objects of one kind from a reflector. An informer would not do: when it lists
-// again, it shows new pods before it says which ones are gone.
-type view struct {
-	*census
-	pods bool
+func (c *census) tally(owner types.UID) *tally {
+	one := c.sets[owner]
+	if one == nil {
+		one = &tally{alive: map[types.UID]bool{}}
+		c.sets[owner] = one
+	}
+	return one
 }
 
-var _ cache.ReflectorStore = view{}
-
-// Add counts an object.
-func (v view) Add(obj any) error { return v.apply(obj) }
-
-// Update counts an object's new state.
-func (v view) Update(obj any) error { return v.apply(obj) }
-
-// Delete stops counting an object.
-func (v view) Delete(obj any) error {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.count(pod, false)
+// listPods counts the pods of a list, and no others.
+func (c *census) listPods(pods []any) error {
+	kept := map[types.UID]bool{}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			kept[pod.UID] = true
+		}
 	}
-	return nil
+	c.mu.Lock()
+	for _, one := range c.sets {
+		maps.DeleteFunc(one.alive, func(uid types.UID, _ bool) bool { return !kept[uid] })
+		one.tell("pods are listed")
+	}
+	c.mu.Unlock()
+	return c.applyAll(pods)
 }
 
-// Replace counts the objects of a list, and no others of their kind.
-func (v view) Replace(objs []any, _ string) error {
-	if v.pods {
-		v.forget(objs)
+// listSets counts the replica sets of a list. If it is not the first, what they, and those that are gone,
+// requested before is unknown.
+func (c *census) listSets(sets []any) error {
+	err := c.applyAll(sets)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.sets {
+		one.blind = one.blind || c.listed
 	}
+	c.listed = true
+	return err
+}
+
+func (c *census) applyAll(objs []any) error {
 	for _, obj := range objs {
-		if err := v.apply(obj); err != nil {
+		if err := c.apply(watch.Added, obj); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// forget stops counting all pods but some.
-func (c *census) forget(but []any) {
-	kept := map[types.UID]bool{}
-	for _, obj := range but {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			kept[pod.UID] = true
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, alive := range c.alive {
-		maps.DeleteFunc(alive, func(uid types.UID, _ bool) bool { return !kept[uid] })
-	}
-}
-
-// Resync does nothing: a reflector calls it only if it is asked to.
-func (view) Resync() error { return nil }
-
-func (c *census) apply(obj any) error {
+// apply counts an object's new state.
+func (c *census) apply(event watch.EventType, obj any) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch o := obj.(type) {
 	case *appsv1.ReplicaSet:
-		c.asked[o.UID], c.names[o.UID] = max(c.asked[o.UID], int(*o.Spec.Replicas)), o.Name
+		one := c.tally(o.UID)
+		if one.name, one.seen = o.Name, true; event != watch.Deleted {
+			one.asked = max(one.asked, int(*o.Spec.Replicas))
+		}
+		one.tell("%s at %s, %d requested", event, o.ResourceVersion, *o.Spec.Replicas)
 	case *corev1.Pod:
-		c.count(o, active(o))
+		if owner := metav1.GetControllerOf(o); owner != nil {
+			c.tally(owner.UID).count(o, event != watch.Deleted && active(o))
+		}
 	default:
 		return fmt.Errorf("counting a %T: neither a pod nor a replica set", obj)
 	}
 	return nil
 }
 
-func (c *census) count(pod *corev1.Pod, alive bool) {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
+func (t *tally) count(pod *corev1.Pod, alive bool) {
+	if t.alive[pod.UID] == alive {
 		return
 	}
-	pods := c.alive[owner.UID]
-	if pods == nil {
-		pods = map[types.UID]bool{}
-		c.alive[owner.UID] = pods
-	}
 	if alive {
-		pods[pod.UID] = true
+		t.alive[pod.UID] = true
 	} else {
-		delete(pods, pod.UID)
+		delete(t.alive, pod.UID)
 	}
-	c.most[owner.UID] = max(c.most[owner.UID], len(pods))
+	t.most = max(t.most, len(t.alive))
+	t.tell("pod %s at %s, alive: %t, now %d", pod.Name, pod.ResourceVersion, alive, len(t.alive))
+}
+
+// tell remembers what has happened.
+func (t *tally) tell(format string, args ...any) {
+	if len(t.chronicle) == maxChronicle {
+		t.chronicle = t.chronicle[1:]
+	}
+	t.chronicle = append(t.chronicle, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 func (c *census) check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var faults []error
-	for owner, most := range c.most {
-		if asked, seen := c.asked[owner]; seen && most > asked {
-			faults = append(faults, fmt.Errorf("replica set %s had %d pods at once, but at most %d were requested", c.names[owner], most, asked))
+	for _, one := range c.sets {
+		if one.seen && !one.blind && one.most > one.asked {
+			faults = append(faults, fmt.Errorf("replica set %s had %d pods at once, but at most %d were requested; the last that was seen of it:\n\t%s",
+				one.name, one.most, one.asked, strings.Join(one.chronicle, "\n\t")))
 		}
 	}
 	return errors.Join(faults...)

@@ -1,12 +1,14 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 func set(uid types.UID, replicas int32) *appsv1.ReplicaSet {
@@ -27,41 +29,68 @@ func ending(p *corev1.Pod) *corev1.Pod {
 
 func TestCensus(t *testing.T) {
 	c := newCensus()
-	pods, sets := view{c, true}, view{c, false}
 	apply := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Error(err)
 		}
 	}
+	apply(c.listSets(nil))
 	// A pod may be seen before the replica set that requested it.
-	apply(pods.Add(pod("a", "s")))
-	apply(sets.Add(set("s", 1)))
-	apply(pods.Update(ending(pod("a", "s"))))
-	apply(pods.Add(pod("b", "s")))
+	apply(c.apply(watch.Added, pod("a", "s")))
+	apply(c.apply(watch.Added, set("s", 1)))
+	apply(c.apply(watch.Modified, ending(pod("a", "s"))))
+	apply(c.apply(watch.Added, pod("b", "s")))
 	if err := c.check(); err != nil {
 		t.Errorf("with one pod after the other: %v", err)
 	}
-	apply(sets.Update(set("s", 2)))
-	apply(pods.Add(pod("c", "s")))
-	apply(sets.Update(set("s", 0)))
-	apply(pods.Delete(pod("b", "s")))
-	apply(pods.Add(pod("d", "s")))
-	apply(sets.Replace([]any{set("s", 1)}, "1"))
+	apply(c.apply(watch.Modified, set("s", 2)))
+	apply(c.apply(watch.Added, pod("c", "s")))
+	apply(c.apply(watch.Modified, set("s", 0)))
+	apply(c.apply(watch.Deleted, pod("b", "s")))
+	apply(c.apply(watch.Added, pod("d", "s")))
 	if err := c.check(); err != nil {
 		t.Errorf("with two pods requested: %v", err)
 	}
-	apply(pods.Replace([]any{pod("d", "s"), pod("e", "s")}, "2"))
+	apply(c.listPods([]any{pod("d", "s"), pod("e", "s")}))
 	if err := c.check(); err != nil {
 		t.Errorf("with a list in which another pod is gone: %v", err)
 	}
-	apply(sets.Replace([]any{set("s", 1)}, "3"))
-	apply(pods.Add(pod("f", "s")))
+	apply(c.apply(watch.Modified, set("s", 1)))
+	apply(c.apply(watch.Added, pod("f", "s")))
 	if err := c.check(); err == nil {
 		t.Error("three pods at once are not found")
+	} else if !strings.Contains(err.Error(), "pod f at ") {
+		t.Errorf("got %v, want what was seen of the set", err)
 	}
-	if err := pods.Add(&corev1.Node{}); err == nil {
+	if err := c.apply(watch.Added, &corev1.Node{}); err == nil {
 		t.Error("a node is counted")
+	}
+}
+
+// TestCensusIsBlind checks that a replica set is not accused whose states may have been missed, and that
+// one created later is.
+func TestCensusIsBlind(t *testing.T) {
+	c := newCensus()
+	for _, err := range []error{
+		c.listSets([]any{set("old", 1)}), c.listPods([]any{pod("a", "old"), pod("b", "new")}),
+		c.apply(watch.Added, pod("c", "old")), c.apply(watch.Added, pod("d", "new")),
+		c.listSets([]any{set("old", 1), set("new", 1)}),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.check(); err != nil {
+		t.Errorf("sets are accused whose states were missed: %v", err)
+	}
+	for _, obj := range []any{set("late", 1), pod("e", "late"), pod("f", "late")} {
+		if err := c.apply(watch.Added, obj); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.check(); err == nil || strings.Contains(err.Error(), "old") || strings.Contains(err.Error(), "new") {
+		t.Errorf("got %v, want the set that was created later", err)
 	}
 }
 

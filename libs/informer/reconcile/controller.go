@@ -56,6 +56,10 @@ type Config[K comparable] struct {
 	Workers int
 	// Reconcile is called for each key.
 	Reconcile Func[K]
+	// Object returns a key that is the same for all keys of one object, if an object can have several.
+	// Reconcile is then not called concurrently for them, and what was written for one holds back the
+	// others (see Reads). When nil, each key is an object of its own.
+	Object func(key K) K
 	// RateLimiter delays keys that failed; workqueue.DefaultTypedControllerRateLimiter when nil.
 	RateLimiter workqueue.TypedRateLimiter[K]
 	// Priority gives keys priorities: keys of the handlers' initial lists and of resyncs then wait
@@ -126,6 +130,7 @@ type Controller[K comparable] struct {
 	priorities workqueue.TypedPriorityInterface[K]
 	metrics    metrics
 	writes     writes[K]
+	busy       busy[K]
 	parking    parking[K]
 	started    atomic.Bool
 
@@ -231,6 +236,11 @@ func (c *Controller[K]) work(ctx context.Context) {
 // process reconciles one key and decides what follows. Done is called after it, so a key that
 // process adds again cannot be with two workers.
 func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
+	if !c.busy.enter(c.object(key)) {
+		c.EnqueueWith(key, workqueue.AddOpts{After: busyDelay, Priority: priority})
+		return
+	}
+	defer c.busy.leave(c.object(key))
 	waited := c.waited(key)
 	if !c.fresh(ctx, key, priority, waited) {
 		return
@@ -280,7 +290,7 @@ func (c *Controller[K]) process(ctx context.Context, key K, priority int) {
 // fresh reports whether the caches show the last write for key. If they do not, key is parked until
 // they do or ReadTimeout has passed. If it is unknown what was written, key is retried.
 func (c *Controller[K]) fresh(ctx context.Context, key K, priority int, queued time.Duration) bool {
-	record := c.writes.get(key)
+	record := c.writes.get(c.object(key))
 	if record == nil {
 		c.parking.take(key)
 		return true
@@ -300,7 +310,7 @@ func (c *Controller[K]) fresh(ctx context.Context, key K, priority int, queued t
 		}, on)
 		return false
 	}
-	c.writes.forget(key, record)
+	c.writes.forget(c.object(key), record)
 	var waited time.Duration
 	if p := c.parking.take(key); p != nil {
 		waited = time.Since(p.since)
@@ -323,12 +333,12 @@ func (c *Controller[K]) freed(ctx context.Context, p *parked[K], err error) {
 	opts := workqueue.AddOpts{Priority: p.priority}
 	switch {
 	case err == nil:
-		c.writes.forget(p.key, p.record)
+		c.writes.forget(c.object(p.key), p.record)
 	case p.record.age() > expectationTimeout:
 		// Perhaps etcd's revisions went backwards. Waiting for ever would be worse.
 		c.metrics.stale.Inc()
 		c.logger.Error("the cache never showed the last write; reconciling anyway", "key", p.key, "err", err)
-		c.writes.forget(p.key, p.record)
+		c.writes.forget(c.object(p.key), p.record)
 	default:
 		c.metrics.stale.Inc()
 		c.logger.Warn("the cache is too old for a reconcile; retrying later", "key", p.key, "err", err)
@@ -341,8 +351,8 @@ func (c *Controller[K]) freed(ctx context.Context, p *parked[K], err error) {
 }
 
 func (c *Controller[K]) call(ctx context.Context, key K) (result Result, err error) {
-	ctx, record := c.writes.begin(ctx, key)
-	defer c.writes.keep(key, record)
+	ctx, record := c.writes.begin(ctx, c.object(key))
+	defer c.writes.keep(c.object(key), record)
 	if c.cfg.ReconciliationTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.cfg.ReconciliationTimeout, ErrReconciliationTimeout)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -91,11 +92,12 @@ func (p *plane) run(t *testing.T, cfg reconcile.Config[string], reads bool) *rec
 	p.begin, p.times = time.Now(), map[string][]time.Duration{}
 	cfg.Reconcile = func(ctx context.Context, key string) (reconcile.Result, error) {
 		p.note(key)
-		found, err := p.maps.Indexer().ByIndex(informer.NamespaceIndex, key)
+		namespace, _, _ := strings.Cut(key, "#") // An object may have several keys.
+		found, err := p.maps.Indexer().ByIndex(informer.NamespaceIndex, namespace)
 		if err != nil || len(found) > 0 {
 			return reconcile.Result{}, err
 		}
-		_, err = write.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key, GenerateName: "m-"}}, metav1.CreateOptions{})
+		_, err = write.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "m-"}}, metav1.CreateOptions{})
 		return reconcile.Result{}, err
 	}
 	c := reconcile.New(cfg)
@@ -136,6 +138,33 @@ func TestReadYourOwnWrites(t *testing.T) {
 				p.delay.Store(int64(3 * time.Second))
 				for range 3 {
 					c.Enqueue("a")
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				if got := p.count(t); got != tt.want {
+					t.Errorf("%d objects were made, want %d", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestKeysOfOneObject checks that what was written for one key of an object holds back its other keys, and
+// that no two workers have the object. Without Object each key is one of its own, which shows that the test
+// can fail.
+func TestKeysOfOneObject(t *testing.T) {
+	for _, tt := range []struct {
+		object func(string) string
+		want   int
+	}{{func(key string) string { return strings.TrimRight(key, "#12") }, 1}, {nil, 3}} {
+		t.Run(fmt.Sprintf("told %v", tt.object != nil), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var p plane
+				c := p.run(t, reconcile.Config[string]{Object: tt.object, Workers: 3}, true)
+				time.Sleep(time.Second)
+				p.delay.Store(int64(3 * time.Second))
+				for _, key := range []string{"a#1", "a#2", "a", "a#1"} {
+					c.Enqueue(key)
 					time.Sleep(100 * time.Millisecond)
 				}
 				time.Sleep(time.Minute)

@@ -23,6 +23,10 @@ type Key struct {
 // String returns namespace/name, or name.
 func (k Key) String() string { return informer.KeyOf(k.Namespace, k.Name) }
 
+// object returns the key without its root. An object can have two keys for a while: one from before it
+// existed, or of another that had its name and is gone, and its own.
+func (k Key) object() Key { return Key{Namespace: k.Namespace, Name: k.Name} }
+
 // LogValue returns the key as logs show it.
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 

@@ -152,8 +152,8 @@ func (r *Runner) queue(spec *Spec, h *handlers) *reconcile.Controller[Key] {
 	}
 	return reconcile.New(reconcile.Config[Key]{
 		Name: cmp.Or(spec.Queue, spec.Name), Resource: spec.Resource, Workers: workers, Priority: h.priority,
-		Reconcile: alone(paced(restrained(h.contention, spec))),
-		WaitFor:   func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
+		Reconcile: paced(restrained(h.contention, spec)), Object: Key.object,
+		WaitFor: func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
 		Logger: r.deps.Logger, Registerer: r.deps.Registerer, Trace: r.deps.Trace,
 	})
 }

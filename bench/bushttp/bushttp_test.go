@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
@@ -71,7 +72,7 @@ func overNATS(b *testing.B, reply int) *http.Client {
 	}
 	b.Cleanup(transport.Close)
 	for range 2 {
-		server := bushttp.NewServer(bushttp.ServerConfig{Conn: nats.Connect(), Handler: handler(reply)})
+		server := serve.New(serve.Config{Conn: nats.Connect(), Handler: handler(reply)})
 		done := make(chan error, 1)
 		go func() { done <- server.Run(b.Context()) }()
 		b.Cleanup(func() {

@@ -11,14 +11,6 @@ type metrics struct {
 	reconnects prometheus.Counter
 	renewals   prometheus.Counter
 	slow       prometheus.Counter
-	streams    prometheus.Gauge
-}
-
-// CountStream counts a byte stream that this process serves over the connection, until done is
-// called.
-func (c *Conn) CountStream() (done func()) {
-	c.metrics.streams.Inc()
-	return c.metrics.streams.Dec
 }
 
 // newMetrics returns the metrics of one connection. Connections of one process share the collectors
@@ -37,9 +29,6 @@ func newMetrics(registerer prometheus.Registerer, connection string) *metrics {
 		}, labels)).WithLabelValues(connection),
 		slow: metric.Register(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "garboard_bus_slow_handlers_total", Help: "How often messages were lost because their handler was slow.",
-		}, labels)).WithLabelValues(connection),
-		streams: metric.Register(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "garboard_bus_streams", Help: "Streams being served.",
 		}, labels)).WithLabelValues(connection),
 	}
 }

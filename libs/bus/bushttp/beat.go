@@ -28,7 +28,7 @@ func (t *Transport) beat() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
-		t.timer.Reset(t.patience / beatsInPatience)
+		t.timer.Reset(t.patience / protocol.BeatsInPatience)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -22,126 +21,9 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/bushttptest"
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
-
-// patience bounds waits for events that should happen at once.
-const patience = time.Minute
-
-// impatience is the Patience of an end that should notice that the other has vanished. Other ends
-// are as patient as the test: on a busy machine a live end may be silent for seconds.
-const impatience = 5 * time.Second
-
-// testLogger shows the log if the test fails.
-func testLogger(t *testing.T) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-func receive[T any](t *testing.T, from <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("timed out waiting for %s", what)
-	}
-	panic("unreachable")
-}
-
-// served is a Server under test.
-type served struct {
-	stop context.CancelFunc
-	done chan error
-}
-
-// end stops the server and waits for it.
-func (s served) end(t *testing.T) {
-	t.Helper()
-	s.stop()
-	if err := receive(t, s.done, "the end of the server"); err != nil {
-		t.Errorf("serving: %v", err)
-	}
-	s.done <- nil
-}
-
-func serve(t *testing.T, conn *bus.Conn, patience time.Duration, handler http.HandlerFunc) served {
-	t.Helper()
-	return serveConfig(t, bushttp.ServerConfig{Conn: conn, Handler: handler, Patience: patience, Logger: testLogger(t)})
-}
-
-func serveConfig(t *testing.T, cfg bushttp.ServerConfig) served {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	s := served{stop: cancel, done: make(chan error, 1)}
-	server := bushttp.NewServer(cfg)
-	go func() { s.done <- server.Run(ctx) }()
-	t.Cleanup(func() { s.end(t) })
-	transport := open(t, cfg.Conn, cfg.Patience)
-	for {
-		// No server takes requests until it has subscribed.
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Upgrade", "nothing")
-		response, err := transport.RoundTrip(request)
-		if err == nil {
-			_ = response.Body.Close()
-			return s
-		}
-		// A previous server may have vanished.
-		if !utilnet.IsConnectionRefused(err) && !utilnet.IsConnectionReset(err) {
-			t.Fatal(err)
-		}
-	}
-}
-
-func open(t *testing.T, conn *bus.Conn, patience time.Duration) *bushttp.Transport {
-	t.Helper()
-	transport, err := bushttp.New(t.Context(), bushttp.Config{Conn: conn, Patience: patience, Logger: testLogger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(transport.Close)
-	return transport
-}
-
-// pair returns a client of a handler.
-func pair(t *testing.T, handler http.HandlerFunc) *http.Client {
-	t.Helper()
-	nats := bustest.NewServer(t)
-	serve(t, nats.Connect(), patience, handler)
-	return &http.Client{Transport: open(t, nats.Connect(), patience)}
-}
-
-func request(t *testing.T, method, url string, body io.Reader) *http.Request {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, []byte) {
-	t.Helper()
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return response, data
-}
-
-func noise(n int) []byte {
-	data := make([]byte, n)
-	source := rand.NewChaCha8([32]byte{7})
-	_, _ = source.Read(data)
-	return data
-}
 
 // TestSameAsHTTP checks that a handler sees, and a caller gets, the same as over HTTP.
 func TestSameAsHTTP(t *testing.T) {
@@ -175,7 +57,7 @@ func TestSameAsHTTP(t *testing.T) {
 	}
 	overHTTP := httptest.NewServer(http.HandlerFunc(handler))
 	defer overHTTP.Close()
-	client := pair(t, handler)
+	client := bushttptest.Pair(t, handler)
 	plain := overHTTP.Client()
 	plain.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.CheckRedirect = plain.CheckRedirect
@@ -209,10 +91,10 @@ func TestSameAsHTTP(t *testing.T) {
 				if c.body != nil {
 					body = c.body()
 				}
-				r := request(t, c.method, overHTTP.URL+c.path, body)
+				r := bushttptest.Request(t, c.method, overHTTP.URL+c.path, body)
 				r.Header["X-A"] = []string{"one", "two"}
 				r.Header.Set("Authorization", "Bearer abc")
-				response, data := do(t, by, r)
+				response, data := bushttptest.Do(t, by, r)
 				response.Header.Del("Date")
 				got = append(got, fmt.Sprintf("%s %s %d %v %q", response.Status, response.Proto, response.ContentLength, response.Header, data))
 			}
@@ -224,7 +106,7 @@ func TestSameAsHTTP(t *testing.T) {
 }
 
 func TestHeadersOfAConnectionAreNotCarried(t *testing.T) {
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Te", "Expect", "Connection"} {
 			if r.Header.Get(name) != "" {
@@ -235,31 +117,20 @@ func TestHeadersOfAConnectionAreNotCarried(t *testing.T) {
 			t.Errorf("the request's source is %v, %q", ips, r.RemoteAddr)
 		}
 	})
-	r := request(t, "GET", "http://api/", nil)
+	r := bushttptest.Request(t, "GET", "http://api/", nil)
 	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Te", "Expect"} {
 		r.Header.Set(name, "10.1.2.3")
 	}
 	r.Header.Set("Connection", "keep-alive")
-	if response, _ := do(t, client, r); response.Header.Get("Connection") != "" || response.Close {
+	if response, _ := bushttptest.Do(t, client, r); response.Header.Get("Connection") != "" || response.Close {
 		t.Error("the response has connection headers")
 	}
 }
 
-func TestUpgradeIsRefused(t *testing.T) {
-	client := pair(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
-	r := request(t, "GET", "http://api/exec", nil)
-	r.Header.Set("Connection", "Upgrade")
-	r.Header.Set("Upgrade", "websocket")
-	response, data := do(t, client, r)
-	if response.StatusCode != http.StatusNotImplemented || !strings.Contains(string(data), `"kind":"Status"`) {
-		t.Errorf("got %s: %s", response.Status, data)
-	}
-}
-
 func TestLargeBodies(t *testing.T) {
-	data := noise(9<<20 + 17)
+	data := bushttptest.Noise(9<<20 + 17)
 	sum := sha256.Sum256(data)
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.New()
 		if _, err := io.Copy(got, r.Body); err != nil {
 			t.Errorf("reading the request: %v", err)
@@ -282,7 +153,7 @@ func TestLargeBodies(t *testing.T) {
 	})
 	for name, body := range map[string]io.Reader{"known": bytes.NewReader(data), "unknown": io.MultiReader(bytes.NewReader(data))} {
 		t.Run(name, func(t *testing.T) {
-			if _, got := do(t, client, request(t, "POST", "http://api/", body)); !bytes.Equal(got, data) {
+			if _, got := bushttptest.Do(t, client, bushttptest.Request(t, "POST", "http://api/", body)); !bytes.Equal(got, data) {
 				t.Errorf("got %d bytes that differ from the %d sent", len(got), len(data))
 			}
 		})
@@ -291,7 +162,7 @@ func TestLargeBodies(t *testing.T) {
 
 // TestEveryLength tests sizes around the limits of messages.
 func TestEveryLength(t *testing.T) {
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Errorf("reading the request: %v", err)
@@ -304,23 +175,23 @@ func TestEveryLength(t *testing.T) {
 			lengths = append(lengths, max(0, about+by))
 		}
 	}
-	data := noise(slices.Max(lengths))
+	data := bushttptest.Noise(slices.Max(lengths))
 	for _, n := range lengths {
-		if _, got := do(t, client, request(t, "POST", "http://api/", bytes.NewReader(data[:n]))); !bytes.Equal(got, data[:n]) {
+		if _, got := bushttptest.Do(t, client, bushttptest.Request(t, "POST", "http://api/", bytes.NewReader(data[:n]))); !bytes.Equal(got, data[:n]) {
 			t.Errorf("sent %d bytes, got %d back", n, len(got))
 		}
 	}
 }
 
 func TestRequestsBodyOfAnotherLength(t *testing.T) {
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err == nil {
 			t.Error("a wrong body was read to the end")
 		}
 	})
 	for _, length := range []int64{5, 1 << 20} {
 		for _, by := range []int{-1, 1} {
-			r := request(t, "POST", "http://api/", io.MultiReader(bytes.NewReader(make([]byte, int(length)+by))))
+			r := bushttptest.Request(t, "POST", "http://api/", io.MultiReader(bytes.NewReader(make([]byte, int(length)+by))))
 			r.ContentLength = length
 			if response, err := client.Do(r); err == nil {
 				_ = response.Body.Close()
@@ -333,7 +204,7 @@ func TestRequestsBodyOfAnotherLength(t *testing.T) {
 // TestLive checks that flushed data arrives at once, and that a handler can answer a body while it
 // is being sent.
 func TestLive(t *testing.T) {
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		w.(http.Flusher).Flush()
 		buffer := make([]byte, 100)
@@ -347,7 +218,7 @@ func TestLive(t *testing.T) {
 		}
 	})
 	in, out := io.Pipe()
-	response, err := client.Do(request(t, "POST", "http://api/", in))
+	response, err := client.Do(bushttptest.Request(t, "POST", "http://api/", in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,23 +239,23 @@ func TestLive(t *testing.T) {
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	nats := bustest.NewServer(t)
-	transport := open(t, nats.Connect(), impatience)
+	transport := bushttptest.Open(t, nats.Connect(), bushttptest.Impatience)
 	check := func(what error) {
 		t.Helper()
 		body := closing{strings.NewReader("x"), make(chan struct{}, 9)}
-		response, err := transport.RoundTrip(request(t, "POST", "http://api/", body))
+		response, err := transport.RoundTrip(bushttptest.Request(t, "POST", "http://api/", body))
 		if err == nil {
 			_ = response.Body.Close()
 		}
 		if !utilnet.IsConnectionRefused(err) || !errors.Is(err, what) {
 			t.Errorf("got %v", err)
 		}
-		receive(t, body.closed, "the closing of the request's body")
+		bushttptest.Receive(t, body.closed, "the closing of the request's body")
 	}
 	check(bushttp.ErrNoServer)
 	nats.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		r := request(t, "GET", "http://api/", nil)
+	for deadline := time.Now().Add(bushttptest.Patience); time.Now().Before(deadline); {
+		r := bushttptest.Request(t, "GET", "http://api/", nil)
 		response, err := transport.RoundTrip(r)
 		if err == nil {
 			_ = response.Body.Close()
@@ -410,7 +281,7 @@ func (c closing) Close() error {
 // TestCancel checks that the handler's context ends at once when the caller gives up the response.
 func TestCancel(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/begun" {
 			_, _ = io.WriteString(w, "hello")
 			w.(http.Flusher).Flush()
@@ -435,7 +306,7 @@ func TestCancel(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			r := request(t, "POST", "http://api"+c.path, c.body).WithContext(ctx)
+			r := bushttptest.Request(t, "POST", "http://api"+c.path, c.body).WithContext(ctx)
 			if c.leave == nil {
 				go func() {
 					<-began
@@ -451,7 +322,7 @@ func TestCancel(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				receive(t, began, "the handler")
+				bushttptest.Receive(t, began, "the handler")
 				buffer := make([]byte, 5)
 				if _, err := io.ReadFull(response.Body, buffer); err != nil {
 					t.Fatal(err)
@@ -462,7 +333,7 @@ func TestCancel(t *testing.T) {
 				}
 				_ = response.Body.Close()
 			}
-			if err := receive(t, ended, "the handler's end"); err == nil {
+			if err := bushttptest.Receive(t, ended, "the handler's end"); err == nil {
 				t.Error("wrote after the caller had gone")
 			}
 		})
@@ -475,9 +346,9 @@ type endless struct{}
 func (*endless) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestTimeouts(t *testing.T) {
-	client := pair(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	client := bushttptest.Pair(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	client.Timeout = 50 * time.Millisecond
-	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	response, err := client.Do(bushttptest.Request(t, "GET", "http://api/", nil))
 	if err == nil {
 		_ = response.Body.Close()
 	}
@@ -488,7 +359,7 @@ func TestTimeouts(t *testing.T) {
 
 // TestBrokenAnswers checks that a caller never takes an aborted response for a complete one.
 func TestBrokenAnswers(t *testing.T) {
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
 			panic("oh")
@@ -507,7 +378,7 @@ func TestBrokenAnswers(t *testing.T) {
 	})
 	for path, begins := range map[string]bool{"/panic": false, "/abort": true, "/short": false, "/shortflushed": true} {
 		t.Run(path, func(t *testing.T) {
-			response, err := client.Do(request(t, "GET", "http://api"+path, nil))
+			response, err := client.Do(bushttptest.Request(t, "GET", "http://api"+path, nil))
 			if !begins {
 				if !errors.Is(err, syscall.ECONNRESET) || !utilnet.IsConnectionReset(err) {
 					t.Errorf("got %v", err)
@@ -533,7 +404,7 @@ func TestSlowReader(t *testing.T) {
 	const size, slow = 8 << 20, 20
 	var mu sync.Mutex
 	wrote := map[string]int{}
-	client := pair(t, func(w http.ResponseWriter, r *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, r *http.Request) {
 		part := make([]byte, 64<<10)
 		for range size / len(part) {
 			n, err := w.Write(part)
@@ -547,14 +418,14 @@ func TestSlowReader(t *testing.T) {
 	})
 	var answers []*http.Response
 	for i := range slow {
-		response, err := client.Do(request(t, "GET", fmt.Sprintf("http://api/slow%d", i), nil))
+		response, err := client.Do(bushttptest.Request(t, "GET", fmt.Sprintf("http://api/slow%d", i), nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		answers = append(answers, response)
 	}
 	for range 3 {
-		if _, data := do(t, client, request(t, "GET", "http://api/fast", nil)); len(data) != size {
+		if _, data := bushttptest.Do(t, client, bushttptest.Request(t, "GET", "http://api/fast", nil)); len(data) != size {
 			t.Errorf("got %d bytes", len(data))
 		}
 	}
@@ -576,7 +447,7 @@ func TestSlowReader(t *testing.T) {
 
 func TestWriteDeadline(t *testing.T) {
 	failed := make(chan error, 1)
-	client := pair(t, func(w http.ResponseWriter, _ *http.Request) {
+	client := bushttptest.Pair(t, func(w http.ResponseWriter, _ *http.Request) {
 		// Otherwise the deadline may pass before the response has begun, and there is none.
 		w.(http.Flusher).Flush()
 		control := http.NewResponseController(w)
@@ -586,12 +457,12 @@ func TestWriteDeadline(t *testing.T) {
 		_, err := w.Write(make([]byte, 8<<20))
 		failed <- err
 	})
-	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	response, err := client.Do(bushttptest.Request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if err := receive(t, failed, "the deadline"); err == nil || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "timeout") {
+	if err := bushttptest.Receive(t, failed, "the deadline"); err == nil || !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/deadline"
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
@@ -24,6 +26,10 @@ type call struct {
 	// credited notifies upload of more credit; over is closed when nothing more is to be uploaded.
 	// Both are nil if the request was sent as a whole.
 	credited, over chan struct{}
+	// upgrade means that the request asks to switch its connection to another protocol; sending lets one
+	// Write at a time send over it.
+	upgrade bool
+	sending sync.Mutex
 
 	mu       sync.Mutex
 	server   string // where the apiserver receives messages about the call; empty until known
@@ -37,7 +43,11 @@ type call struct {
 	done          bool  // no more messages are expected
 	err           error // what Read returns when the queue is empty, once done
 	settled       bool  // the unused credit was returned
-	unwatch       func() bool
+	// switched means that the connection is upgraded. Then each direction ends by itself: inEnded is that
+	// from the server, outEnded that to it.
+	switched, inEnded, outEnded bool
+	reading, writing            deadline.Deadline
+	unwatch                     func() bool
 }
 
 // body is the body of a response.
@@ -56,7 +66,10 @@ func (c *call) answer() (*http.Response, error) {
 		ctx := c.request.Context()
 		c.unwatch = context.AfterFunc(ctx, func() { c.fail(context.Cause(ctx)) })
 	}
-	if !c.done || len(c.queue) > 0 || !errors.Is(c.err, io.EOF) {
+	switch {
+	case c.switched:
+		c.response.Body = Conn{body{c}}
+	case !c.done || len(c.queue) > 0 || !errors.Is(c.err, io.EOF):
 		c.response.Body = body{c}
 	}
 	return c.response, nil
@@ -88,10 +101,13 @@ func (c *call) receive(f protocol.Frame, from string) {
 	case protocol.KindCredit:
 		c.allowed = max(c.allowed, f.Number)
 		if c.credited != nil {
-			signal(c.credited)
+			deadline.Signal(c.credited)
 		}
 	case protocol.KindAbort:
-		err = ErrAborted
+		if err = ErrAborted; c.inEnded {
+			err = nil
+			c.finish(io.EOF) // The server wants to hear no more.
+		}
 	case protocol.KindRequest, protocol.KindBeat:
 		err = fmt.Errorf("%w: kind %d", protocol.ErrMalformed, f.Kind)
 	}
@@ -101,14 +117,16 @@ func (c *call) receive(f protocol.Frame, from string) {
 		return
 	}
 	if f.Kind == protocol.KindAnswer && f.Last() {
-		c.finish(c.whole())
+		if c.inEnded = true; !c.switched || c.outEnded {
+			c.finish(c.whole())
+		}
 	}
 	done := c.done
 	if headed {
 		close(c.headed)
 	}
 	c.mu.Unlock()
-	signal(c.wake)
+	deadline.Signal(c.wake)
 	if done {
 		c.transport.remove(c)
 	}
@@ -118,7 +136,7 @@ func (c *call) receive(f protocol.Frame, from string) {
 func (c *call) add(f protocol.Frame) error {
 	n := uint64(len(f.Body))
 	switch {
-	case f.First() == (c.response != nil):
+	case f.First() == (c.response != nil), c.inEnded:
 		return fmt.Errorf("%w: a part without a head, or a second head", protocol.ErrMalformed)
 	case f.Number != c.received:
 		return fmt.Errorf("%w: a part of the response is missing", ErrLost)
@@ -130,7 +148,7 @@ func (c *call) add(f protocol.Frame) error {
 		if err != nil {
 			return err
 		}
-		c.response = response
+		c.response, c.switched = response, response.StatusCode == http.StatusSwitchingProtocols
 	}
 	if n > 0 {
 		c.queue = append(c.queue, f.Body)
@@ -144,7 +162,7 @@ func (c *call) add(f protocol.Frame) error {
 // body is incomplete. The lock is held.
 func (c *call) whole() error {
 	length := c.response.ContentLength
-	if protocol.HasBody(c.request.Method, c.response.StatusCode) && length >= 0 && uint64(length) != c.received {
+	if !c.switched && protocol.HasBody(c.request.Method, c.response.StatusCode) && length >= 0 && uint64(length) != c.received {
 		return io.ErrUnexpectedEOF
 	}
 	return io.EOF
@@ -153,6 +171,8 @@ func (c *call) whole() error {
 // finish records that no more messages are expected. The lock is held.
 func (c *call) finish(err error) {
 	c.done, c.err = true, err
+	c.reading.Stop()
+	c.writing.Stop()
 	if c.unwatch != nil {
 		c.unwatch()
 	}
@@ -173,6 +193,8 @@ func (c *call) fail(err error) {
 		c.transport.logger.Debug("lost an API call over NATS", "method", c.request.Method, "path", c.request.URL.Path, "err", err)
 	}
 	switch {
+	case lost && c.inEnded:
+		err = io.EOF
 	case lost && c.response != nil:
 		err = io.ErrUnexpectedEOF
 	case lost:
@@ -186,7 +208,7 @@ func (c *call) fail(err error) {
 	}
 	taken := c.server != ""
 	c.mu.Unlock()
-	signal(c.wake)
+	deadline.Signal(c.wake)
 	if taken {
 		c.notify(protocol.KindAbort, 0)
 		c.transport.remove(c)
@@ -295,13 +317,18 @@ func (b body) Read(p []byte) (int, error) {
 			}
 			return n, nil
 		}
-		done, err := c.done, c.err
+		done, err, late := c.done, c.err, c.reading.Late
+		if c.inEnded && !done {
+			done, err = true, io.EOF
+		}
 		c.mu.Unlock()
-		if done {
-			if errors.Is(err, errBodyClosed) {
-				err = http.ErrBodyReadAfterClose
-			}
+		switch {
+		case done && errors.Is(err, errBodyClosed):
+			return 0, http.ErrBodyReadAfterClose
+		case done:
 			return 0, err
+		case late:
+			return 0, fmt.Errorf("reading over NATS: %w", os.ErrDeadlineExceeded)
 		}
 		<-c.wake
 	}
@@ -312,7 +339,7 @@ func (b body) Read(p []byte) (int, error) {
 func (c *call) grant() uint64 {
 	window := c.transport.window()
 	next := c.read + window
-	if c.done || next <= c.granted || next-c.granted < window/2 {
+	if c.done || c.inEnded || next <= c.granted || next-c.granted < window/2 {
 		return 0
 	}
 	c.transport.unused.Add(int64(next - c.granted))
@@ -327,11 +354,4 @@ func (b body) Close() error {
 	defer b.mu.Unlock()
 	b.queue, b.err = nil, errBodyClosed
 	return nil
-}
-
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
-	}
 }

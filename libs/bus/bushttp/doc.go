@@ -1,12 +1,13 @@
 // Package bushttp carries HTTP over NATS: Transport is an http.RoundTripper, so that any client-go
-// client can use it, and Server passes the requests to an http.Handler. A program behind NAT then
-// reaches the API through its one outbound connection to NATS, and any live apiserver can serve a
-// request.
+// client can use it, and a server of package serve passes the requests to an http.Handler. A program
+// behind NAT then reaches the API through its one outbound connection to NATS, and any live apiserver
+// can serve a request. By the same connection the apiservers reach the agent of a node.
 //
 // # Protocol
 //
 // The caller publishes a request at its subject below gb.api, with its inbox as the reply subject;
-// one apiserver of the queue group takes it. The apiserver sends its messages to that inbox. Their
+// one apiserver of the queue group takes it. A request to a node goes to gb.node.<node>.api, where only
+// apiservers may publish. What follows says apiserver for either server. The apiserver sends its messages to that inbox. Their
 // reply subject is the apiserver's own inbox for what the caller sends later. A small request and
 // its small response are one message each. Larger ones are split into parts of at most 256 KB, each
 // with its offset in the body, so that the receiver notices a lost part.
@@ -40,5 +41,13 @@
 // The body of a GET or HEAD is not passed on.
 //
 // The caller is authenticated by the request's own bearer token, as in HTTP; client certificates do
-// not exist here. Connections cannot be upgraded: such a request gets 501.
+// not exist here.
+//
+// # Upgrades
+//
+// A request that asks to upgrade its connection has no body. If the handler switches protocols, the
+// response with the status 101 has a Conn as its body, and what were the bodies of request and response
+// are the two directions of the connection, each with its own credit and its own end. The handler takes
+// the connection as over HTTP, by http.Hijacker. Either end may close both directions at once; what it
+// sent before arrives.
 package bushttp

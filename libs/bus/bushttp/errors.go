@@ -9,8 +9,9 @@ import (
 // Reasons why a call failed. If a call was refused or lost before its response began, the error is
 // also syscall.ECONNREFUSED or syscall.ECONNRESET, as for a call over TCP.
 var (
-	// ErrNoServer means that no apiserver accepts requests over NATS at present.
-	ErrNoServer = errors.New("no apiserver takes requests over NATS")
+	// ErrNoServer means that no apiserver, or not the agent of the node, accepts requests over NATS at
+	// present.
+	ErrNoServer = errors.New("no server takes these requests over NATS")
 	// ErrLost means that the other end is gone, or that parts of a call were lost.
 	ErrLost = errors.New("the other end of a call over NATS is gone")
 	// ErrAborted means that the other end abandoned the call.
@@ -21,10 +22,10 @@ var (
 
 // refused returns the error of a call that has not begun; callers may retry it.
 func refused(err error) error {
-	return fmt.Errorf("calling the API over NATS: %w: %w", err, syscall.ECONNREFUSED)
+	return fmt.Errorf("calling over NATS: %w: %w", err, syscall.ECONNREFUSED)
 }
 
 // reset returns the error of a call that may have been executed.
 func reset(err error) error {
-	return fmt.Errorf("calling the API over NATS: %w: %w", err, syscall.ECONNRESET)
+	return fmt.Errorf("calling over NATS: %w: %w", err, syscall.ECONNRESET)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/bushttptest"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
@@ -161,11 +163,11 @@ func TestServerVanishes(t *testing.T) {
 					ended <- context.Cause(r.Context())
 				}
 			}
-			serve(t, connect(t, cfg), impatience, endless("first"))
-			client := &http.Client{Transport: open(t, nats.Connect(), impatience)}
+			bushttptest.Serve(t, connect(t, cfg), bushttptest.Impatience, endless("first"))
+			client := &http.Client{Transport: bushttptest.Open(t, nats.Connect(), bushttptest.Impatience)}
 			var answers []*http.Response
 			for _, path := range []string{"/stream", "/large"} {
-				response, err := client.Do(request(t, "GET", "http://api"+path, nil))
+				response, err := client.Do(bushttptest.Request(t, "GET", "http://api"+path, nil))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -174,7 +176,7 @@ func TestServerVanishes(t *testing.T) {
 			}
 			waiting := make(chan error, 1)
 			accepted := make(chan struct{})
-			r := request(t, "POST", "http://api/wait", io.MultiReader(&notifier{accepted}))
+			r := bushttptest.Request(t, "POST", "http://api/wait", io.MultiReader(&notifier{accepted}))
 			go func() {
 				response, err := client.Do(r)
 				if err == nil {
@@ -182,27 +184,27 @@ func TestServerVanishes(t *testing.T) {
 				}
 				waiting <- err
 			}()
-			receive(t, accepted, "the apiserver to take the request")
+			bushttptest.Receive(t, accepted, "the apiserver to take the request")
 			vanish(wire)
-			serve(t, nats.Connect(), impatience, endless("second"))
+			bushttptest.Serve(t, nats.Connect(), bushttptest.Impatience, endless("second"))
 			for _, response := range answers {
 				//nolint:errorlint // client-go compares.
 				if _, err := io.Copy(io.Discard, response.Body); err != io.ErrUnexpectedEOF {
 					t.Errorf("read %v", err)
 				}
 			}
-			if err := receive(t, waiting, "the failure of the waiting call"); !utilnet.IsConnectionReset(err) || !errors.Is(err, bushttp.ErrLost) {
+			if err := bushttptest.Receive(t, waiting, "the failure of the waiting call"); !utilnet.IsConnectionReset(err) || !errors.Is(err, bushttp.ErrLost) {
 				t.Errorf("got %v", err)
 			}
 			for range 3 {
-				if err := receive(t, ended, "the handler's end"); err == nil {
+				if err := bushttptest.Receive(t, ended, "the handler's end"); err == nil {
 					t.Error("a handler's context ended without an error")
 				}
 			}
-			for deadline := time.Now().Add(3 * patience); ; {
+			for deadline := time.Now().Add(3 * bushttptest.Patience); ; {
 				// NATS may not have noticed a partition and may still pass requests to the
 				// unreachable server.
-				response, err := client.Do(request(t, "GET", "http://api/name", nil))
+				response, err := client.Do(bushttptest.Request(t, "GET", "http://api/name", nil))
 				if err == nil {
 					data, _ := io.ReadAll(response.Body)
 					_ = response.Body.Close()
@@ -235,7 +237,7 @@ func TestCallerVanishes(t *testing.T) {
 			nats := bustest.NewServer(t)
 			wire, cfg := newLine(t, nats.Config())
 			ended := make(chan error, 2)
-			serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
+			bushttptest.Serve(t, nats.Connect(), bushttptest.Impatience, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, "hello")
 				w.(http.Flusher).Flush()
 				if r.URL.Path == "/large" {
@@ -246,9 +248,9 @@ func TestCallerVanishes(t *testing.T) {
 				<-r.Context().Done()
 				ended <- context.Cause(r.Context())
 			})
-			client := &http.Client{Transport: open(t, connect(t, cfg), impatience)}
+			client := &http.Client{Transport: bushttptest.Open(t, connect(t, cfg), bushttptest.Impatience)}
 			for _, path := range []string{"/quiet", "/large"} {
-				response, err := client.Do(request(t, "GET", "http://api"+path, nil))
+				response, err := client.Do(bushttptest.Request(t, "GET", "http://api"+path, nil))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -261,7 +263,7 @@ func TestCallerVanishes(t *testing.T) {
 			}
 			vanish(wire)
 			for range 2 {
-				if err := receive(t, ended, "the handler's end"); !errors.Is(err, bushttp.ErrLost) {
+				if err := bushttptest.Receive(t, ended, "the handler's end"); !errors.Is(err, bushttp.ErrLost) {
 					t.Errorf("the handler ended by %v", err)
 				}
 			}
@@ -276,7 +278,7 @@ func TestReconnect(t *testing.T) {
 	nats := bustest.NewServer(t)
 	wire, cfg := newLine(t, nats.Config())
 	resume, away, began := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
+	bushttptest.Serve(t, nats.Connect(), bushttptest.Patience, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			began <- struct{}{}
 			<-away
@@ -292,8 +294,8 @@ func TestReconnect(t *testing.T) {
 		_, _ = io.WriteString(w, " again")
 	})
 	conn := connect(t, cfg)
-	client := &http.Client{Transport: open(t, conn, patience)}
-	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	client := &http.Client{Transport: bushttptest.Open(t, conn, bushttptest.Patience)}
+	response, err := client.Do(bushttptest.Request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +305,7 @@ func TestReconnect(t *testing.T) {
 	for conn.Reconnects() == 0 || conn.Flush(t.Context()) != nil {
 		// The callback may come for the first connection, or before the subscriptions are active.
 		if conn.Reconnects() == 0 {
-			receive(t, back, "the connection")
+			bushttptest.Receive(t, back, "the connection")
 		}
 	}
 	close(resume)
@@ -312,7 +314,7 @@ func TestReconnect(t *testing.T) {
 	}
 	_ = response.Body.Close()
 	failed := make(chan error, 1)
-	r := request(t, "GET", "http://api/wait", nil)
+	r := bushttptest.Request(t, "GET", "http://api/wait", nil)
 	go func() {
 		response, err := client.Do(r)
 		if err == nil {
@@ -320,12 +322,12 @@ func TestReconnect(t *testing.T) {
 		}
 		failed <- err
 	}()
-	receive(t, began, "the handler")
+	bushttptest.Receive(t, began, "the handler")
 	nats.Stop()
 	close(away)
-	receive(t, began, "the data that is lost")
+	bushttptest.Receive(t, began, "the data that is lost")
 	nats.Start()
-	if err := receive(t, failed, "the failure"); !utilnet.IsConnectionReset(err) {
+	if err := bushttptest.Receive(t, failed, "the failure"); !utilnet.IsConnectionReset(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -334,7 +336,7 @@ func TestReconnect(t *testing.T) {
 func TestDrain(t *testing.T) {
 	nats := bustest.NewServer(t)
 	began, finish := make(chan struct{}, 3), make(chan struct{})
-	first := serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
+	first := bushttptest.Serve(t, nats.Connect(), bushttptest.Patience, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodOptions {
 			return // It arrived before the server stopped accepting.
 		}
@@ -342,10 +344,10 @@ func TestDrain(t *testing.T) {
 		<-finish
 		_, _ = io.WriteString(w, "done")
 	})
-	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
+	client := &http.Client{Transport: bushttptest.Open(t, nats.Connect(), bushttptest.Patience)}
 	answers := make(chan string, 3)
 	for range 3 {
-		r := request(t, "GET", "http://api/", nil)
+		r := bushttptest.Request(t, "GET", "http://api/", nil)
 		go func() {
 			response, err := client.Do(r)
 			if err != nil {
@@ -356,11 +358,11 @@ func TestDrain(t *testing.T) {
 			answers <- string(data)
 			_, _ = response.Body.Close(), err
 		}()
-		receive(t, began, "the handler")
+		bushttptest.Receive(t, began, "the handler")
 	}
-	first.stop()
-	for deadline := time.Now().Add(patience); ; {
-		response, err := client.Transport.RoundTrip(request(t, "OPTIONS", "http://api/", nil))
+	first.Stop()
+	for deadline := time.Now().Add(bushttptest.Patience); ; {
+		response, err := client.Transport.RoundTrip(bushttptest.Request(t, "OPTIONS", "http://api/", nil))
 		if errors.Is(err, bushttp.ErrNoServer) {
 			break
 		}
@@ -373,30 +375,30 @@ func TestDrain(t *testing.T) {
 	}
 	close(finish)
 	for range 3 {
-		if answer := receive(t, answers, "the answer"); answer != "done" {
+		if answer := bushttptest.Receive(t, answers, "the answer"); answer != "done" {
 			t.Errorf("got %q", answer)
 		}
 	}
-	first.end(t)
+	first.End(t)
 }
 
 // TestDrainEnds checks that a request that does not end by itself is ended.
 func TestDrainEnds(t *testing.T) {
 	nats := bustest.NewServer(t)
-	first := serveConfig(t, bushttp.ServerConfig{
-		Conn: nats.Connect(), Drain: 50 * time.Millisecond, Patience: patience,
+	first := bushttptest.ServeConfig(t, serve.Config{
+		Conn: nats.Connect(), Drain: 50 * time.Millisecond, Patience: bushttptest.Patience,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			panic(http.ErrAbortHandler)
 		}),
 	})
-	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
-	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	client := &http.Client{Transport: bushttptest.Open(t, nats.Connect(), bushttptest.Patience)}
+	response, err := client.Do(bushttptest.Request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.end(t)
+	first.End(t)
 	if _, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("read %v", err)
 	}
@@ -406,13 +408,13 @@ func TestDrainEnds(t *testing.T) {
 func TestCloseEndsCalls(t *testing.T) {
 	nats := bustest.NewServer(t)
 	ended := make(chan struct{})
-	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
+	bushttptest.Serve(t, nats.Connect(), bushttptest.Patience, func(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 		close(ended)
 	})
-	transport := open(t, nats.Connect(), patience)
-	response, err := transport.RoundTrip(request(t, "GET", "http://api/", nil))
+	transport := bushttptest.Open(t, nats.Connect(), bushttptest.Patience)
+	response, err := transport.RoundTrip(bushttptest.Request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,8 +423,8 @@ func TestCloseEndsCalls(t *testing.T) {
 		t.Errorf("read %v", err)
 	}
 	_ = response.Body.Close()
-	receive(t, ended, "the handler's end")
-	if response, err := transport.RoundTrip(request(t, "GET", "http://api/", nil)); !errors.Is(err, bushttp.ErrClosed) {
+	bushttptest.Receive(t, ended, "the handler's end")
+	if response, err := transport.RoundTrip(bushttptest.Request(t, "GET", "http://api/", nil)); !errors.Is(err, bushttp.ErrClosed) {
 		if err == nil {
 			_ = response.Body.Close()
 		}
@@ -437,7 +439,7 @@ func TestLostWhileAway(t *testing.T) {
 	wire, cfg := newLine(t, nats.Config())
 	away, ended := make(chan struct{}), make(chan struct{})
 	server := nats.Connect()
-	serve(t, server, impatience, func(w http.ResponseWriter, r *http.Request) {
+	bushttptest.Serve(t, server, bushttptest.Impatience, func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)
 		_, _ = io.WriteString(w, "hello")
 		w.(http.Flusher).Flush()
@@ -445,15 +447,15 @@ func TestLostWhileAway(t *testing.T) {
 		_, _ = io.WriteString(w, " again")
 		w.(http.Flusher).Flush()
 	})
-	client := &http.Client{Transport: open(t, connect(t, cfg), impatience)}
-	response, err := client.Do(request(t, "GET", "http://api/", nil))
+	client := &http.Client{Transport: bushttptest.Open(t, connect(t, cfg), bushttptest.Impatience)}
+	response, err := client.Do(bushttptest.Request(t, "GET", "http://api/", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wire.refuse(true)
 	wire.cut()
 	close(away)
-	receive(t, ended, "the handler's end")
+	bushttptest.Receive(t, ended, "the handler's end")
 	if err := server.Flush(t.Context()); err != nil { // Otherwise it may arrive after the caller is back.
 		t.Fatal(err)
 	}

@@ -14,16 +14,14 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
+	"github.com/garboard/garboard/libs/bus/subject"
 )
 
 // DefaultPatience is how long an end may be silent before the other considers it gone.
-const DefaultPatience = 15 * time.Second
+const DefaultPatience = protocol.Patience
 
-// beatsInPatience is how often an end sends a message within the other's patience.
-const beatsInPatience = 5
-
-// maxWindow and minWindow bound how many bytes the writer of a body may be ahead of its reader.
-const maxWindow, minWindow = 1 << 20, 32 << 10
+// minWindow and protocol.MaxWindow bound how many bytes the writer of a body may be ahead of its reader.
+const minWindow = 32 << 10
 
 // windowBudget limits the unused credit of all calls of a Transport together, in bytes, in addition
 // to minWindow for each call.
@@ -33,6 +31,8 @@ const windowBudget = 32 << 20
 type Config struct {
 	// Conn is the connection to NATS; required. It outlives the Transport.
 	Conn *bus.Conn
+	// Node is the name of the node whose agent is called, which only apiservers may do; empty for the API.
+	Node string
 	// Patience is DefaultPatience if 0. The Transport detects a killed apiserver after a fifth of
 	// it, an unreachable one after all of it.
 	Patience time.Duration
@@ -45,11 +45,12 @@ type Config struct {
 // server.
 type Transport struct {
 	conn     *bus.Conn
+	node     string
 	logger   *slog.Logger
 	patience time.Duration
 	inbox    string // responses arrive at inbox.NUMBER, answers to beats at inbox.-NUMBER
 	sub      *bus.Subscription
-	forget   func()
+	forget   []func()
 	buffers  protocol.Buffers
 	// unused is the credit that was granted and has not been used yet.
 	unused atomic.Int64
@@ -69,8 +70,11 @@ type Transport struct {
 // New returns a Transport. The connection may still be down.
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	t := &Transport{
-		conn: cfg.Conn, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
+		conn: cfg.Conn, node: cfg.Node, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
 		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}),
+	}
+	if t.node != "" {
+		t.inbox = t.conn.InboxFor(subject.NodeAPI(t.node))
 	}
 	if t.logger == nil {
 		t.logger = slog.New(slog.DiscardHandler)
@@ -85,7 +89,10 @@ func New(ctx context.Context, cfg Config) (*Transport, error) {
 		return nil, fmt.Errorf("creating an HTTP transport over NATS: %w", err)
 	}
 	t.sub = sub
-	t.forget = t.conn.OnReconnect(t.reconnected)
+	t.forget = append(t.forget, t.conn.OnReconnect(t.reconnected))
+	if t.node != "" {
+		t.forget = append(t.forget, t.conn.OnForbidden(t.target(), t.forbidden))
+	}
 	return t, nil
 }
 
@@ -96,12 +103,21 @@ func (t *Transport) Close() {
 	t.timer.Stop()
 	calls := t.list(func(*call) bool { return true })
 	t.mu.Unlock()
-	t.forget()
+	for _, forget := range t.forget {
+		forget()
+	}
 	for _, c := range calls {
 		c.fail(ErrClosed)
 	}
 	t.sub.Unsubscribe()
 	<-t.sub.Done()
+}
+
+// Calls returns how many calls are in flight.
+func (t *Transport) Calls() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.calls)
 }
 
 // list returns the calls for which wanted returns true. The lock is held.
@@ -115,7 +131,8 @@ func (t *Transport) list(wanted func(*call) bool) []*call {
 	return found
 }
 
-// RoundTrip sends a request and returns the response. The caller must close its body.
+// RoundTrip sends a request and returns the response. The caller must close its body, which is a Conn if
+// the connection was upgraded.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, err := t.begin(r)
 	if err != nil {
@@ -138,7 +155,7 @@ func (t *Transport) connected(ctx context.Context) error {
 	if t.conn.Connected() {
 		return nil
 	}
-	timer := time.NewTimer(t.patience / beatsInPatience)
+	timer := time.NewTimer(t.patience / protocol.BeatsInPatience)
 	defer timer.Stop()
 	for {
 		t.mu.Lock()
@@ -168,19 +185,23 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	} else if length == 0 {
 		length = -1 // 0 with a body means that the length is unknown.
 	}
+	upgrade := protocol.Upgrade(r.Header) != ""
+	if upgrade && length != 0 {
+		return nil, errors.New("calling over NATS: a request to upgrade the connection cannot have a body")
+	}
 	head, err := protocol.EncodeRequest(r, length)
 	if err != nil {
-		return nil, fmt.Errorf("calling the API over NATS: %w", err)
+		return nil, fmt.Errorf("calling over NATS: %w", err)
 	}
 	if err := t.connected(r.Context()); err != nil {
 		return nil, err
 	}
 	c := &call{
 		transport: t, request: r, length: length, wake: make(chan struct{}, 1), headed: make(chan struct{}), heard: time.Now(),
-		reconnects: t.conn.Reconnects(),
+		reconnects: t.conn.Reconnects(), upgrade: upgrade,
 	}
 	first := protocol.Frame{Kind: protocol.KindRequest, Flags: protocol.FlagFirst, Head: head}
-	if length >= 0 && length <= int64(protocol.MaxFrame-first.Overhead()) {
+	if !upgrade && length >= 0 && length <= int64(protocol.MaxFrame-first.Overhead()) {
 		if first.Body, err = readAll(r, length); err != nil {
 			return nil, err
 		}
@@ -195,7 +216,7 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 	first.Credit = c.granted
 	buffer := t.buffers.Get()
 	*buffer = first.AppendTo((*buffer)[:0])
-	err = t.conn.PublishRequest(r.Context(), t.conn.Client().API(), t.subject(c.number), *buffer)
+	err = t.conn.PublishRequest(r.Context(), t.target(), t.subject(c.number), *buffer)
 	t.buffers.Put(buffer)
 	if err != nil {
 		t.remove(c)
@@ -203,14 +224,22 @@ func (t *Transport) begin(r *http.Request) (*call, error) {
 		case r.Context().Err() != nil:
 			return nil, r.Context().Err()
 		case errors.Is(err, bus.ErrTooLarge):
-			return nil, fmt.Errorf("calling the API over NATS: %w", err)
+			return nil, fmt.Errorf("calling over NATS: %w", err)
 		}
 		return nil, refused(err)
 	}
-	if !first.Last() {
+	if !first.Last() && !upgrade {
 		go c.upload()
 	}
 	return c, nil
+}
+
+// target returns the subject of requests.
+func (t *Transport) target() string {
+	if t.node != "" {
+		return subject.NodeAPI(t.node)
+	}
+	return t.conn.Client().API()
 }
 
 func (t *Transport) subject(number uint64) string {
@@ -222,10 +251,10 @@ func (t *Transport) add(c *call) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return fmt.Errorf("calling the API over NATS: %w", ErrClosed)
+		return fmt.Errorf("calling over NATS: %w", ErrClosed)
 	}
 	if t.denied != nil {
-		return fmt.Errorf("calling the API over NATS: %w", t.denied)
+		return fmt.Errorf("calling over NATS: %w", t.denied)
 	}
 	t.next++
 	c.number = t.next
@@ -234,7 +263,7 @@ func (t *Transport) add(c *call) error {
 	t.calls[c.number] = c
 	if !t.armed {
 		t.armed = true
-		t.timer.Reset(t.patience / beatsInPatience)
+		t.timer.Reset(t.patience / protocol.BeatsInPatience)
 	}
 	return nil
 }
@@ -242,7 +271,7 @@ func (t *Transport) add(c *call) error {
 // window returns how much credit a call may have at this moment.
 func (t *Transport) window() uint64 {
 	left := (windowBudget - t.unused.Load()) / 4
-	return uint64(min(max(left, minWindow), maxWindow))
+	return uint64(min(max(left, minWindow), protocol.MaxWindow))
 }
 
 // remove forgets a call.
@@ -300,6 +329,17 @@ func (t *Transport) lost(err error) {
 	t.mu.Unlock()
 	t.logger.Warn("responses of the API over NATS were lost", "err", err)
 	t.ask() // The answers show which calls are affected.
+}
+
+// forbidden ends the calls that no server will ever see.
+func (t *Transport) forbidden(err error) {
+	t.mu.Lock()
+	unseen := t.list(func(c *call) bool { return !c.accepted() })
+	t.mu.Unlock()
+	for _, c := range unseen {
+		c.fail(refused(err))
+		t.remove(c)
+	}
 }
 
 // reconnected finds out which calls have survived the loss of the connection.

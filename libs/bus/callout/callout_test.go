@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,8 +17,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
 	"github.com/garboard/garboard/libs/bus/bustest"
-	"github.com/garboard/garboard/libs/bus/bytestream"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/embedded"
 	"github.com/garboard/garboard/libs/bus/subject"
@@ -296,14 +297,23 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestForbiddenStream checks that a client that may not open a stream learns it at once, without
-// waiting for a timeout.
-func TestForbiddenStream(t *testing.T) {
+// TestForbiddenNode checks that a client that may not call a node learns it at once, without waiting for a
+// timeout.
+func TestForbiddenNode(t *testing.T) {
 	p := start(t)
 	defer p.serve()()
 	c := p.server.ConnectAs(bus.Config{Name: "a", Token: "pods"})
-	if _, err := (bytestream.Transport{Conn: c}).Open(t.Context(), subject.Node("n.1", "logs"), nil); !errors.Is(err, bus.ErrForbidden) {
-		t.Errorf("got %v", err)
+	node, err := bushttp.New(t.Context(), bushttp.Config{Conn: c, Node: "n.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://node/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := node.RoundTrip(request); !errors.Is(err, bus.ErrForbidden) {
+		t.Errorf("got %v, %v", response, err)
 	}
 }
 

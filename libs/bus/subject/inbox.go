@@ -58,6 +58,13 @@ func IsInboxFor(subject, own string) bool {
 // and one more token, for all peers.
 func PeerInboxes(own, unique string) string { return own + "." + from + ".*." + unique + ".*" }
 
+// AnswersNode reports whether subject is an inbox that InboxFor returned for answers of the agent of a node,
+// or one below it.
+func AnswersNode(subject, node string) bool {
+	tokens := strings.Split(subject, ".")
+	return IsInbox(subject) && len(tokens) >= 5 && tokens[2] == from && tokens[3] == nodePeer+Token(node)
+}
+
 // Owns reports whether subject is an inbox of the client. Responders answer at no other subject.
 func (c Client) Owns(subject string) bool {
 	return c.Inbox != "" && IsInbox(subject) && strings.HasPrefix(subject, inboxRoot+c.Inbox+".")

@@ -41,7 +41,7 @@ func TestInboxFor(t *testing.T) {
 		"gb.api.other.user":                "_INBOX.me.x",
 		peer + ".y":                        "_INBOX.me.from.other.x",
 		peer + ".from.me.y":                "_INBOX.me.from.other.x",
-		subject.Node("n.1", "logs"):        "_INBOX.me.from.~node-n~2e1.x",
+		subject.NodeAPI("n.1"):             "_INBOX.me.from.~node-n~2e1.x",
 		subject.Watch("", "a", "", "", ""): "_INBOX.me.x",
 	} {
 		got := subject.InboxFor(own, asked, "x")

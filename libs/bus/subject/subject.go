@@ -13,7 +13,7 @@
 //	gb.reports                                               a request for reports, to all processes
 //	gb.trace                                                 a traced write begins
 //	gb.report.<inbox>.<identity>.<question>                  a report, in answer to gb.reports
-//	gb.node.<node>.<service>                                 a service of a node
+//	gb.node.<node>.api                                       a request to the agent of a node
 //	gb.lead.<election>.<candidate>                           liveness of a candidate, among apiservers
 //
 // Letters, digits and most punctuation stand for themselves; every other byte is ~ and two
@@ -109,10 +109,8 @@ func Progress(group, resource string) string {
 	return watchRoot + resourceTokens(group, resource) + "." + progressToken
 }
 
-// Node returns the subject of requests to a service of a node ("logs", "exec").
-func Node(node, service string) string {
-	return nodeRoot + Token(node) + "." + Token(service)
-}
+// NodeAPI returns the subject of requests to the agent of a node.
+func NodeAPI(node string) string { return nodeRoot + Token(node) + ".api" }
 
 // Lead returns the subject at which a candidate of an election, or its leader, shows that it
 // is alive. Only apiservers are heard and answered there.

@@ -24,7 +24,7 @@ func TestSubjects(t *testing.T) {
 		{"scope and namespace", subject.View("", "pods", "n1", "a", ""), "gb.watch.core.pods.n1.a.>"},
 		{"name view", subject.View("", "pods", "", "default", "web-0"), "gb.watch.core.pods.*.default.web-0"},
 		{"cluster-wide name view", subject.View("", "nodes", "", "", "n1"), "gb.watch.core.nodes.*.~.n1"},
-		{"node", subject.Node("n1.example", "logs"), "gb.node.n1~2eexample.logs"},
+		{"node", subject.NodeAPI("n1.example"), "gb.node.n1~2eexample.api"},
 		{"changes", subject.Changes("apps", "deployments"), "gb.watch.apps.deployments.*.*.*"},
 		{"candidate", subject.Lead("publisher-events", "host.example_0a"), "gb.lead.publisher-events.host~2eexample_0a"},
 		{"hostile", subject.Token("*> \t.~\x00é"), "~2a~3e~20~09~2e~7e~00~c3~a9"},

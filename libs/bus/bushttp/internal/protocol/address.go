@@ -22,3 +22,12 @@ func SplitAddress(subject string) (at string, number uint64, ok bool) {
 	number, err := strconv.ParseUint(subject[cut+1:], 36, 64)
 	return subject[:cut], number, err == nil
 }
+
+// Addr is the address of an end of a connection over NATS.
+type Addr string
+
+// Network returns the name of the network.
+func (Addr) Network() string { return "nats" }
+
+// String returns the address.
+func (a Addr) String() string { return string(a) }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // hopHeaders returns the headers that describe a connection, of which there is none here, or that
@@ -80,16 +81,33 @@ func DecodeRequest(head []byte) (*http.Request, error) {
 	return r, nil
 }
 
-// WantsUpgrade reports whether a request asks to switch its connection to another protocol.
-func WantsUpgrade(r *http.Request) bool {
-	return r.Header.Get("Upgrade") != "" || slices.ContainsFunc(r.Header.Values("Connection"), func(value string) bool {
-		return strings.Contains(strings.ToLower(value), "upgrade")
-	})
+// Upgrade returns the protocols to which a message switches its connection, or asks to; empty if it does
+// not. Both of its headers must say so.
+func Upgrade(header http.Header) string {
+	if !httpguts.HeaderValuesContainsToken(header["Connection"], "Upgrade") {
+		return ""
+	}
+	return header.Get("Upgrade")
 }
 
-// EncodeAnswer encodes the head of a response. It removes connection headers from header.
-func EncodeAnswer(status int, header http.Header) ([]byte, error) {
+// KeepUpgrade removes the headers that must not be carried on, but for those of an upgrade.
+func KeepUpgrade(header http.Header) {
+	protocols := Upgrade(header)
 	RemoveHopHeaders(header)
+	if protocols != "" {
+		header.Set("Connection", "Upgrade")
+		header.Set("Upgrade", protocols)
+	}
+}
+
+// EncodeAnswer encodes the head of a response. It removes connection headers from header, but for those of
+// an upgrade that takes place.
+func EncodeAnswer(status int, header http.Header) ([]byte, error) {
+	if status == http.StatusSwitchingProtocols {
+		KeepUpgrade(header)
+	} else {
+		RemoveHopHeaders(header)
+	}
 	var b bytes.Buffer
 	b.Grow(512)
 	b.WriteString("HTTP/1.1 ")
@@ -113,7 +131,8 @@ func DecodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if answer.StatusCode < http.StatusOK {
+	switched := answer.StatusCode == http.StatusSwitchingProtocols && Upgrade(r.Header) != ""
+	if answer.StatusCode < http.StatusOK && !switched {
 		return nil, fmt.Errorf("%w: status %d", ErrMalformed, answer.StatusCode)
 	}
 	answer.Body, answer.Trailer, answer.Close, answer.TransferEncoding = http.NoBody, nil, false, nil
@@ -122,5 +141,5 @@ func DecodeAnswer(head []byte, r *http.Request) (*http.Response, error) {
 
 // HasBody reports whether a response with this status to this method has a body.
 func HasBody(method string, status int) bool {
-	return method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified
+	return status >= http.StatusOK && method != http.MethodHead && status != http.StatusNoContent && status != http.StatusNotModified
 }

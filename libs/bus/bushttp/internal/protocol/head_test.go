@@ -22,7 +22,7 @@ func FuzzRequestHead(f *testing.F) {
 		if r.URL == nil || r.Header == nil || r.Body == nil || r.TLS != nil || r.ContentLength < -1 {
 			t.Fatalf("%q is decoded as %+v", head, r)
 		}
-		_ = WantsUpgrade(r)
+		_ = Upgrade(r.Header)
 		again, err := EncodeRequest(r, r.ContentLength)
 		if err != nil {
 			return // Such as a method that no client may send.
@@ -103,14 +103,45 @@ func TestAnswerHead(t *testing.T) {
 	}
 }
 
-func TestWantsUpgrade(t *testing.T) {
-	for value, want := range map[string]bool{"": false, "keep-alive": false, "Upgrade": true, "keep-alive, upgrade": true} {
-		if got := WantsUpgrade(&http.Request{Header: http.Header{"Connection": {value}}}); got != want {
-			t.Errorf("Connection: %s: %t", value, got)
+func TestUpgrade(t *testing.T) {
+	for _, tc := range []struct{ connection, upgrade, want string }{
+		{"", "", ""},
+		{"keep-alive", "websocket", ""},
+		{"", "websocket", ""},
+		{"Upgrade", "", ""},
+		{"Upgrade", "websocket", "websocket"},
+		{"keep-alive, upgrade", "SPDY/3.1", "SPDY/3.1"},
+	} {
+		header := http.Header{"X": {"y"}, "Keep-Alive": {"5"}}
+		if tc.connection != "" {
+			header.Set("Connection", tc.connection)
+		}
+		if tc.upgrade != "" {
+			header.Set("Upgrade", tc.upgrade)
+		}
+		if got := Upgrade(header); got != tc.want {
+			t.Errorf("Connection: %s, Upgrade: %s: got %q, want %q", tc.connection, tc.upgrade, got, tc.want)
+		}
+		KeepUpgrade(header)
+		if Upgrade(header) != tc.want || header.Get("X") != "y" || header.Get("Keep-Alive") != "" || tc.want == "" && len(header) != 1 {
+			t.Errorf("Connection: %s, Upgrade: %s: carried as %v", tc.connection, tc.upgrade, header)
 		}
 	}
-	if !WantsUpgrade(&http.Request{Header: http.Header{"Upgrade": {"websocket"}}}) {
-		t.Error("the Upgrade header alone is ignored")
+}
+
+// TestSwitchingProtocols checks that only a request that asks for an upgrade can be answered by one.
+func TestSwitchingProtocols(t *testing.T) {
+	head, err := EncodeAnswer(http.StatusSwitchingProtocols, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"x"}, "Te": {"y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := &http.Request{Method: http.MethodGet, Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"x"}}}
+	got, err := DecodeAnswer(head, asked)
+	if err != nil || got.StatusCode != http.StatusSwitchingProtocols || Upgrade(got.Header) != "x" || got.Header.Get("Te") != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := DecodeAnswer(head, &http.Request{Method: http.MethodGet}); err == nil {
+		t.Errorf("a request without an upgrade is answered by %+v", got)
 	}
 }
 
@@ -119,7 +150,7 @@ func TestHasBody(t *testing.T) {
 		method string
 		status int
 		want   bool
-	}{{"GET", 200, true}, {"GET", 204, false}, {"GET", 304, false}, {"HEAD", 200, false}, {"DELETE", 404, true}} {
+	}{{"GET", 200, true}, {"GET", 204, false}, {"GET", 304, false}, {"HEAD", 200, false}, {"GET", 101, false}, {"DELETE", 404, true}} {
 		if got := HasBody(tc.method, tc.status); got != tc.want {
 			t.Errorf("%s %d: %t", tc.method, tc.status, got)
 		}

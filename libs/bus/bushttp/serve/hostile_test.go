@@ -1,4 +1,4 @@
-package bushttp_test
+package serve_test
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/bushttptest"
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
@@ -15,16 +16,16 @@ import (
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
 	nats := bustest.NewServer(t)
-	serve(t, nats.Connect(), impatience, func(w http.ResponseWriter, r *http.Request) {
+	bushttptest.Serve(t, nats.Connect(), bushttptest.Impatience, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 		if r.URL.Path == "/stream" {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}
 	})
-	transport := open(t, nats.Connect(), patience)
+	transport := bushttptest.Open(t, nats.Connect(), bushttptest.Patience)
 	client := &http.Client{Transport: transport}
-	stream, err := client.Do(request(t, "GET", "http://api/stream", nil))
+	stream, err := client.Do(bushttptest.Request(t, "GET", "http://api/stream", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestHostileMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		if response, _ := do(t, client, request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
+		if response, _ := bushttptest.Do(t, client, bushttptest.Request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
 			t.Errorf("got %s", response.Status)
 		}
 	}

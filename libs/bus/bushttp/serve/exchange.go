@@ -1,4 +1,4 @@
-package bushttp
+package serve
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/deadline"
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
@@ -21,10 +23,12 @@ type exchange struct {
 	// caller sends messages about this request.
 	user, caller, address string
 	request               *http.Request
-	over                  <-chan struct{} // closed by cancel
-	cause                 func() error
-	cancel                context.CancelCauseFunc
-	accept                *time.Timer
+	// upgrade means that the request asks to switch its connection to another protocol.
+	upgrade bool
+	over    <-chan struct{} // closed by cancel
+	cause   func() error
+	cancel  context.CancelCauseFunc
+	accept  *time.Timer
 	// wake notifies the writer of the response of more credit.
 	wake chan struct{}
 
@@ -33,8 +37,12 @@ type exchange struct {
 	heard         time.Time
 	told          bool // the caller knows the address
 	done          bool // no more messages go to the caller
+	headed        bool // the head of the response was sent
+	// duplex means that the handler has hijacked the connection: the request goes on after the end of the
+	// response, which ended tells.
+	duplex, ended bool
 	// reading is the deadline for reading the request body, writing that for writing the response.
-	reading, writing deadline
+	reading, writing deadline.Deadline
 	body             requestBody
 }
 
@@ -51,14 +59,19 @@ type requestBody struct {
 // begin handles the first part of the request.
 func (x *exchange) begin(ctx context.Context, request *http.Request, f protocol.Frame) {
 	x.body.length = request.ContentLength
+	if x.upgrade {
+		x.body.length = -1 // of what is sent once the connection is upgraded
+	}
 	if err := x.takeBody(f); err != nil {
 		x.body.done, x.body.err = true, err
 	}
-	if request.Method == http.MethodGet || request.Method == http.MethodHead {
+	if !x.upgrade && (request.Method == http.MethodGet || request.Method == http.MethodHead) {
 		// A body has no meaning here, and no handler would read it while a watch lasts.
 		x.body = requestBody{wake: x.body.wake, done: true, err: io.EOF}
 	}
 	switch {
+	case x.upgrade:
+		request.Body, request.ContentLength = http.NoBody, 0
 	case x.body.done && x.body.received == 0 && errors.Is(x.body.err, io.EOF):
 		request.Body, request.ContentLength = http.NoBody, 0
 	default:
@@ -91,7 +104,7 @@ func (x *exchange) say(message []byte) {
 	if err := x.server.Conn.PublishRequest(context.Background(), x.caller, x.address, message); err != nil {
 		x.server.Logger.Debug("could not reach a caller over NATS", "err", err)
 		x.done = true
-		x.cancel(fmt.Errorf("%w: %w", ErrLost, err))
+		x.cancel(fmt.Errorf("%w: %w", bushttp.ErrLost, err))
 	}
 }
 
@@ -115,8 +128,8 @@ func (x *exchange) serve() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.done = true
-	x.reading.stop()
-	x.writing.stop()
+	x.reading.Stop()
+	x.writing.Stop()
 	x.endBody(http.ErrBodyReadAfterClose)
 }
 
@@ -125,7 +138,7 @@ func (x *exchange) outcome(answered bool) string {
 	switch cause := x.cause(); {
 	case answered:
 		return "answered"
-	case errors.Is(cause, context.Canceled), errors.Is(cause, ErrLost):
+	case errors.Is(cause, context.Canceled), errors.Is(cause, bushttp.ErrLost):
 		return "abandoned"
 	}
 	return "cut"
@@ -175,7 +188,7 @@ func (x *exchange) receive(f protocol.Frame) error {
 func (x *exchange) grant(number uint64) {
 	if number > x.granted {
 		x.granted = number
-		signal(x.wake)
+		deadline.Signal(x.wake)
 	}
 }
 
@@ -186,7 +199,7 @@ func (x *exchange) learn(q protocol.Question) (sent uint64, err error) {
 	x.heard = time.Now()
 	x.grant(q.Granted)
 	if q.Sent > x.body.received && !x.body.done {
-		return 0, fmt.Errorf("%w: a part of the request is missing", ErrLost)
+		return 0, fmt.Errorf("%w: a part of the request is missing", bushttp.ErrLost)
 	}
 	return x.sent, nil
 }
@@ -199,7 +212,7 @@ func (x *exchange) takeBody(f protocol.Frame) error {
 	case b.done:
 		return nil
 	case f.Number != b.received:
-		return fmt.Errorf("%w: a part of the request is missing", ErrLost)
+		return fmt.Errorf("%w: a part of the request is missing", bushttp.ErrLost)
 	case n > b.granted-b.received:
 		return fmt.Errorf("%w: more than the granted credit", protocol.ErrMalformed)
 	case b.length >= 0 && b.received+n > uint64(b.length):
@@ -216,14 +229,14 @@ func (x *exchange) takeBody(f protocol.Frame) error {
 			b.err = io.ErrUnexpectedEOF
 		}
 	}
-	signal(b.wake)
+	deadline.Signal(b.wake)
 	return nil
 }
 
 // endBody ends the reading of the request body. The lock is held.
 func (x *exchange) endBody(err error) {
 	x.body.queue, x.body.done, x.body.err = nil, true, err
-	signal(x.body.wake)
+	deadline.Signal(x.body.wake)
 }
 
 // silent reports whether a caller that knows the address has been silent for longer than patience.
@@ -249,7 +262,7 @@ func (x *exchange) abort(err error) {
 		x.say(protocol.Frame{Kind: protocol.KindAbort}.AppendTo(nil))
 		x.done = true
 	}
-	x.cancel(fmt.Errorf("%w: %w", ErrAborted, err))
+	x.cancel(fmt.Errorf("%w: %w", bushttp.ErrAborted, err))
 }
 
 // send waits for credit, then sends a part of the response, with as much of its body as the credit
@@ -262,10 +275,10 @@ func (x *exchange) send(f protocol.Frame, buffer *[]byte) (int, error) {
 		case x.cause() != nil:
 			x.mu.Unlock()
 			return 0, fmt.Errorf("answering over NATS: %w", x.cause())
-		case x.done:
+		case x.done, x.ended:
 			x.mu.Unlock()
 			return 0, fmt.Errorf("answering over NATS: %w", errRequestOver)
-		case x.writing.late:
+		case x.writing.Late:
 			x.mu.Unlock()
 			return 0, fmt.Errorf("answering over NATS: %w", os.ErrDeadlineExceeded)
 		}
@@ -279,7 +292,9 @@ func (x *exchange) send(f protocol.Frame, buffer *[]byte) (int, error) {
 			x.say(*buffer)
 			x.sent += uint64(n)
 			x.server.metrics.sent.Add(float64(n))
-			x.done = x.done || f.Last()
+			x.headed = true
+			x.ended = x.ended || f.Last()
+			x.done = x.done || x.ended && !x.duplex
 			x.mu.Unlock()
 			return n, nil
 		}
@@ -313,7 +328,7 @@ func (r incoming) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		r.want()
-		done, err, late := b.done, b.err, r.reading.late
+		done, err, late := b.done, b.err, r.reading.Late
 		r.mu.Unlock()
 		switch {
 		case done:
@@ -334,7 +349,7 @@ func (r incoming) Read(p []byte) (int, error) {
 // reads. The lock is held.
 func (r incoming) want() {
 	b := &r.body
-	if next := b.read + maxWindow; !b.done && !r.done && next-b.granted >= maxWindow/2 {
+	if next := b.read + protocol.MaxWindow; !b.done && !r.done && next-b.granted >= protocol.MaxWindow/2 {
 		b.granted = next
 		r.say(protocol.Frame{Kind: protocol.KindCredit, Number: next}.AppendTo(nil))
 	}

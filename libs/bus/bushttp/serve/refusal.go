@@ -1,4 +1,4 @@
-package bushttp
+package serve
 
 import (
 	"context"
@@ -24,9 +24,7 @@ type refusal struct {
 
 var (
 	badRequest = refusal{http.StatusBadRequest, metav1.StatusReasonBadRequest, "400 Bad Request"}
-	noUpgrade  = refusal{http.StatusNotImplemented, metav1.StatusReasonMethodNotAllowed,
-		"the API over NATS cannot upgrade a connection to another protocol: use HTTPS for exec, attach and port-forward"}
-	tooMany = refusal{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Too many requests, please try again later."}
+	tooMany    = refusal{http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Too many requests, please try again later."}
 )
 
 // encode encodes the refusal as one message.

@@ -1,4 +1,4 @@
-package bushttp
+package serve
 
 import (
 	"fmt"
@@ -12,9 +12,10 @@ import (
 // writer is the http.ResponseWriter of a request. It buffers writes until they fill a message or
 // Flush is called, so that a small response is one message.
 //
-// http.ResponseController finds Flush and the deadlines. There is no connection to hijack.
+// http.ResponseController finds Flush, the deadlines, and Hijack.
 type writer struct {
 	exchange *exchange
+	hijacked *hijacked // nil unless the handler has taken the connection
 	header   http.Header
 	status   int
 	length   int64 // as the header says; -1 if it does not
@@ -30,12 +31,13 @@ func newWriter(x *exchange) *writer { return &writer{exchange: x, header: http.H
 // Header returns the response header, which may be changed until WriteHeader.
 func (w *writer) Header() http.Header { return w.header }
 
-// WriteHeader fixes the status and the header. It does not send informational statuses.
+// WriteHeader fixes the status and the header. Of the informational statuses it only heeds that of an
+// upgrade, after which the handler must hijack the connection.
 func (w *writer) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status))
 	}
-	if w.status != 0 || status < http.StatusOK {
+	if w.status != 0 || w.hijacked != nil || status < http.StatusOK && (status != http.StatusSwitchingProtocols || !w.exchange.upgrade) {
 		return
 	}
 	w.status = status
@@ -55,10 +57,13 @@ func (w *writer) WriteHeader(status int) {
 
 // Write adds to the response body, and blocks while the caller does not read.
 func (w *writer) Write(p []byte) (int, error) {
-	if w.status == 0 {
+	if w.status == 0 && w.hijacked == nil {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+	switch {
+	case w.hijacked != nil:
+		return 0, http.ErrHijacked
+	case w.status == http.StatusNoContent, w.status == http.StatusNotModified, w.status == http.StatusSwitchingProtocols:
 		return 0, http.ErrBodyNotAllowed
 	}
 	w.written += int64(len(p))
@@ -145,7 +150,7 @@ func (w *writer) encodeHead(body []byte, last bool) ([]byte, error) {
 	if header.Get("Date") == "" {
 		header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
-	mayHave := w.status != http.StatusNoContent && w.status != http.StatusNotModified
+	mayHave := protocol.HasBody("", w.status)
 	if _, set := header["Content-Type"]; !set && mayHave && w.written > 0 && header.Get("Content-Encoding") == "" {
 		if w.unsent == "" {
 			w.unsent = http.DetectContentType(body)
@@ -163,6 +168,9 @@ func (w *writer) Flush() { _ = w.FlushError() }
 
 // FlushError sends buffered data.
 func (w *writer) FlushError() error {
+	if w.hijacked != nil {
+		return http.ErrHijacked
+	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -176,58 +184,24 @@ func (w *writer) FlushError() error {
 
 // SetWriteDeadline makes writes fail after at; zero means never.
 func (w *writer) SetWriteDeadline(at time.Time) error {
-	w.exchange.writing.set(w.exchange, at, w.exchange.wake)
+	w.exchange.writing.Set(&w.exchange.mu, at, w.exchange.wake)
 	return nil
 }
 
 // SetReadDeadline makes reads of the request body fail after at; zero means never.
 func (w *writer) SetReadDeadline(at time.Time) error {
-	w.exchange.reading.set(w.exchange, at, w.exchange.body.wake)
+	w.exchange.reading.Set(&w.exchange.mu, at, w.exchange.body.wake)
 	return nil
-}
-
-// deadline is the time after which an operation fails. Its exchange's lock guards it.
-type deadline struct {
-	late  bool
-	timer *time.Timer
-}
-
-// set sets the deadline; wake notifies the waiting goroutine when it has passed.
-func (d *deadline) set(x *exchange, at time.Time, wake chan struct{}) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	d.stop()
-	d.late = false
-	if at.IsZero() {
-		return
-	}
-	if wait := time.Until(at); wait > 0 {
-		var timer *time.Timer
-		timer = time.AfterFunc(wait, func() {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			if d.timer == timer { // Otherwise another deadline was set meanwhile.
-				d.late = true
-				signal(wake)
-			}
-		})
-		d.timer = timer
-		return
-	}
-	d.late = true
-	signal(wake)
-}
-
-// stop stops the timer. The lock is held.
-func (d *deadline) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
-	}
 }
 
 // finish ends the response after the handler has returned.
 func (w *writer) finish() error {
+	if w.hijacked != nil {
+		return w.hijacked.wait()
+	}
+	if w.status == http.StatusSwitchingProtocols {
+		return errNotHijacked
+	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}

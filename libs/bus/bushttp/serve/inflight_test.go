@@ -1,4 +1,4 @@
-package bushttp_test
+package serve_test
 
 import (
 	"encoding/binary"
@@ -15,7 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/bushttptest"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
@@ -58,8 +59,8 @@ func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 			<-r.Context().Done()
 		}
 	}
-	server := serveConfig(t, bushttp.ServerConfig{
-		Conn: nats.Connect(), Handler: http.HandlerFunc(handler), Patience: 10 * patience, Drain: time.Millisecond, Registerer: registry,
+	server := bushttptest.ServeConfig(t, serve.Config{
+		Conn: nats.Connect(), Handler: http.HandlerFunc(handler), Patience: 10 * bushttptest.Patience, Drain: time.Millisecond, Registerer: registry,
 	})
 	hostile := nats.Connect()
 	inbox, messages := said(t, hostile)
@@ -70,7 +71,7 @@ func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 		}
 	}
 	refused := 0
-	for end := time.After(3 * patience); refused < requests-8192; {
+	for end := time.After(3 * bushttptest.Patience); refused < requests-8192; {
 		select {
 		case m := <-messages:
 			if m.Data[0] == 4 { // given up
@@ -80,17 +81,17 @@ func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 			t.Fatalf("%d requests of one caller are refused, %d are in flight", refused, serving.Load())
 		}
 	}
-	client := &http.Client{Transport: open(t, nats.Connect(), patience)}
-	if response, _ := do(t, client, request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
+	client := &http.Client{Transport: bushttptest.Open(t, nats.Connect(), bushttptest.Patience)}
+	if response, _ := bushttptest.Do(t, client, bushttptest.Request(t, "GET", "http://api/", nil)); response.StatusCode != http.StatusOK {
 		t.Errorf("another caller got %s", response.Status)
 	}
 	if most.Load() > 8192+1 {
 		t.Errorf("%d requests were in flight", most.Load())
 	}
-	server.end(t)
-	// The first refused request is how the test learns that the server is there.
+	server.End(t)
+	// The first request is how the test learns that the server is there.
 	for name, want := range map[string]float64{
-		"garboard_bushttp_requests": 0, "garboard_bushttp_requests_total answered": 1, "garboard_bushttp_requests_total refused": requests - 8192 + 1,
+		"garboard_bushttp_requests": 0, "garboard_bushttp_requests_total answered": 2, "garboard_bushttp_requests_total refused": requests - 8192,
 		"garboard_bushttp_requests_total cut": 8192, "garboard_bushttp_body_bytes_total out": 0,
 	} {
 		if got := value(t, registry, name); got != want {
@@ -99,7 +100,7 @@ func TestOneCallerCannotTakeAllSlots(t *testing.T) {
 	}
 }
 
-// value returns the value of a metric; want may have the value of its one label after the name.
+// value returns the value of a metric; want may have the value of its label, besides that of the server, after the name.
 func value(t *testing.T, registry *prometheus.Registry, want string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -110,7 +111,11 @@ func value(t *testing.T, registry *prometheus.Registry, want string) float64 {
 		for _, m := range family.GetMetric() {
 			name := family.GetName()
 			for _, label := range m.GetLabel() {
-				name += " " + label.GetValue()
+				if label.GetName() != "server" {
+					name += " " + label.GetValue()
+				} else if label.GetValue() != "api" {
+					t.Errorf("%s is of server %s", name, label.GetValue())
+				}
 			}
 			if name == want {
 				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
@@ -124,14 +129,14 @@ func value(t *testing.T, registry *prometheus.Registry, want string) float64 {
 // TestRefusalWithoutCredit checks that the server does not wait for credit of a refused caller.
 func TestRefusalWithoutCredit(t *testing.T) {
 	nats := bustest.NewServer(t)
-	serve(t, nats.Connect(), patience, func(http.ResponseWriter, *http.Request) {})
+	bushttptest.Serve(t, nats.Connect(), bushttptest.Patience, func(http.ResponseWriter, *http.Request) {})
 	hostile := nats.Connect()
 	inbox, messages := said(t, hostile)
-	for _, head := range []string{"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\n\r\n", "nonsense"} {
+	for _, head := range []string{"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", "nonsense"} {
 		if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, raw(head, 0, true, "")); err != nil {
 			t.Fatal(err)
 		}
-		if m := receive(t, messages, "the refusal"); m.Data[0] != 4 {
+		if m := bushttptest.Receive(t, messages, "the refusal"); m.Data[0] != 4 {
 			t.Errorf("%q: got %q", head, m.Data)
 		}
 	}
@@ -152,7 +157,7 @@ func TestUnreadBodies(t *testing.T) {
 		data, err := io.ReadAll(r.Body)
 		got <- fmt.Sprintf("%s%d %v", r.Method, len(data), err)
 	}
-	serveConfig(t, bushttp.ServerConfig{Conn: nats.Connect(), Handler: http.HandlerFunc(handler), Patience: patience, Drain: time.Millisecond})
+	bushttptest.ServeConfig(t, serve.Config{Conn: nats.Connect(), Handler: http.HandlerFunc(handler), Patience: bushttptest.Patience, Drain: time.Millisecond})
 	hostile := nats.Connect()
 	inbox, messages := said(t, hostile)
 	ask := func(data []byte) {
@@ -163,7 +168,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 	credit := func() uint64 {
 		t.Helper()
-		m := receive(t, messages, "credit")
+		m := bushttptest.Receive(t, messages, "credit")
 		if m.Data[0] != 3 {
 			t.Fatalf("got %q", m.Data)
 		}
@@ -179,7 +184,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 	for _, last := range []bool{true, false} {
 		ask(raw("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 1<<20, last, strings.Repeat("x", 1000)))
-		if said := receive(t, got, "the handler"); said != "GET0 <nil>" {
+		if said := bushttptest.Receive(t, got, "the handler"); said != "GET0 <nil>" {
 			t.Errorf("the handler read %s", said)
 		}
 	}
@@ -189,7 +194,7 @@ func TestUnreadBodies(t *testing.T) {
 func TestReadDeadline(t *testing.T) {
 	nats := bustest.NewServer(t)
 	failed := make(chan error, 2)
-	serve(t, nats.Connect(), patience, func(w http.ResponseWriter, r *http.Request) {
+	bushttptest.Serve(t, nats.Connect(), bushttptest.Patience, func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if err := errors.Join(control.SetReadDeadline(time.Now().Add(-time.Second)), control.SetReadDeadline(time.Time{})); err != nil {
 			t.Error(err)
@@ -210,7 +215,7 @@ func TestReadDeadline(t *testing.T) {
 	if err := hostile.PublishRequest(t.Context(), hostile.Client().API(), inbox, raw("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n", 1<<20, false, "some")); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, failed, "the deadline"); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := bushttptest.Receive(t, failed, "the deadline"); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -221,7 +226,7 @@ func TestTooLargeAMessage(t *testing.T) {
 	nats := bustest.NewServer(t)
 	var paths atomic.Value
 	paths.Store("")
-	server := serve(t, nats.Connect(), patience, func(_ http.ResponseWriter, r *http.Request) {
+	server := bushttptest.Serve(t, nats.Connect(), bushttptest.Patience, func(_ http.ResponseWriter, r *http.Request) {
 		paths.CompareAndSwap("", r.URL.Path)
 	})
 	hostile := nats.Connect()
@@ -232,9 +237,9 @@ func TestTooLargeAMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if path == "/small" {
-			m := receive(t, messages, "the answer to the small one")
+			m := bushttptest.Receive(t, messages, "the answer to the small one")
 			if m.Data[0] == 3 { // A slow handler: the server introduces itself first.
-				m = receive(t, messages, "the answer to the small one")
+				m = bushttptest.Receive(t, messages, "the answer to the small one")
 			}
 			if m.Data[0] != 2 {
 				t.Errorf("got %q", m.Data)
@@ -244,8 +249,8 @@ func TestTooLargeAMessage(t *testing.T) {
 	if err := hostile.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server.end(t)
+	server.End(t)
 	if got := paths.Load(); got != "/small" || len(messages) > 0 {
-		t.Errorf("%s was served, and %d messages arrived", got, len(messages))
+		t.Errorf("%s was bushttptest.Served, and %d messages arrived", got, len(messages))
 	}
 }

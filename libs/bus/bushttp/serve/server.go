@@ -1,4 +1,4 @@
-package bushttp
+package serve
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 	"github.com/garboard/garboard/libs/bus/inflight"
 	"github.com/garboard/garboard/libs/bus/logsample"
@@ -21,8 +22,9 @@ import (
 )
 
 const (
-	// queue is the queue group of apiservers, of which one takes each request.
-	queue = "apiservers"
+	// apiservers is the queue group of apiservers, of which one takes each request, and agents that of the
+	// agents of a node, of which there should be one.
+	apiservers, agents = "apiservers", "agents"
 	// DefaultDrain is how long requests in flight may take when a Server shuts down.
 	DefaultDrain = 15 * time.Second
 	// maxExchanges is how many requests a Server serves at once, watches included; maxExchangesEach
@@ -35,15 +37,20 @@ const (
 	peerToken = "api"
 )
 
-// ServerConfig configures a Server.
-type ServerConfig struct {
+// Config configures a Server.
+type Config struct {
+	// Node is the name of the node whose requests the Server serves: those of apiservers to its agent.
+	// Empty for the API: requests of all clients.
+	Node string
 	// Conn is the connection to NATS, which outlives the Server; Handler serves the requests. Both
 	// are required. Requests have no TLS state. Their RemoteAddr is the address, without a port,
 	// from which the caller connected to NATS.
 	Conn    *bus.Conn
 	Handler http.Handler
-	// Patience and Drain default to DefaultPatience and DefaultDrain if 0.
+	// Patience and Drain default to bushttp.DefaultPatience and DefaultDrain if 0.
 	Patience, Drain time.Duration
+	// Serving, unless nil, is called once requests are accepted.
+	Serving func()
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Registerer, if set, receives the metrics, which all Servers of a process share.
@@ -52,7 +59,7 @@ type ServerConfig struct {
 
 // Server serves the requests of Transports.
 type Server struct {
-	ServerConfig
+	Config
 	buffers   protocol.Buffers
 	limiter   *inflight.Limiter
 	metrics   *metrics
@@ -63,10 +70,10 @@ type Server struct {
 	next      uint64
 }
 
-// NewServer returns a Server, which does nothing before Run.
-func NewServer(cfg ServerConfig) *Server {
+// New returns a Server, which does nothing before Run.
+func New(cfg Config) *Server {
 	if cfg.Patience <= 0 {
-		cfg.Patience = DefaultPatience
+		cfg.Patience = bushttp.DefaultPatience
 	}
 	if cfg.Drain <= 0 {
 		cfg.Drain = DefaultDrain
@@ -75,8 +82,8 @@ func NewServer(cfg ServerConfig) *Server {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		ServerConfig: cfg, exchanges: map[string]*exchange{},
-		limiter: inflight.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer),
+		Config: cfg, exchanges: map[string]*exchange{},
+		limiter: inflight.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer, cfg.Node),
 	}
 }
 
@@ -91,7 +98,11 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serving HTTP over NATS: %w", err)
 	}
 	var working sync.WaitGroup
-	requests, err := s.Conn.QueueSubscribe(base, subject.AllAPI(), queue, func(m bus.Message) {
+	at, queue := subject.AllAPI(), apiservers
+	if s.Node != "" {
+		at, queue = subject.NodeAPI(s.Node), agents
+	}
+	requests, err := s.Conn.QueueSubscribe(base, at, queue, func(m bus.Message) {
 		if x := s.open(base, m); x != nil {
 			working.Go(x.serve)
 		}
@@ -100,6 +111,9 @@ func (s *Server) Run(ctx context.Context) error {
 		words.Unsubscribe()
 		<-words.Done()
 		return fmt.Errorf("serving HTTP over NATS: %w", err)
+	}
+	if s.Serving != nil && s.Conn.Flush(ctx) == nil {
+		s.Serving()
 	}
 	s.watch(ctx, requests.Done())
 	requests.Drain()
@@ -117,7 +131,7 @@ func (s *Server) Run(ctx context.Context) error {
 	default:
 		s.Logger.Warn("aborted requests over NATS at shutdown")
 		requests.Unsubscribe()
-		end(ErrClosed)
+		end(bushttp.ErrClosed)
 		<-idle
 	}
 	words.Unsubscribe()
@@ -127,7 +141,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // watch ends the requests of callers that are gone, until ctx ends or done is closed.
 func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
-	ticker := time.NewTicker(s.Patience / beatsInPatience)
+	ticker := time.NewTicker(s.Patience / protocol.BeatsInPatience)
 	defer ticker.Stop()
 	for {
 		select {
@@ -146,17 +160,14 @@ func (s *Server) watch(ctx context.Context, done <-chan struct{}) {
 		}
 		s.mu.Unlock()
 		for _, x := range silent {
-			x.stop(ErrLost)
+			x.stop(bushttp.ErrLost)
 		}
 	}
 }
 
 // open starts an exchange for a request; nil if there is nothing to serve.
 func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
-	asker, err := subject.ParseClient(m.Subject)
-	if err == nil && !asker.Owns(m.Reply) {
-		err = fmt.Errorf("%w: reply subject %q", protocol.ErrMalformed, m.Reply)
-	}
+	asker, err := s.asker(m)
 	var f protocol.Frame
 	if err == nil {
 		f, err = protocol.Decode(m.Data)
@@ -175,16 +186,13 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 		s.Logger.Debug("refused a request over NATS", "err", err)
 		s.refuse(ctx, m, f.Credit, "", badRequest)
 		return nil
-	case protocol.WantsUpgrade(request):
-		s.refuse(ctx, m, f.Credit, request.Method, noUpgrade)
-		return nil
 	case !s.limiter.TryAcquire(asker.User()):
 		s.refuse(ctx, m, f.Credit, request.Method, tooMany)
 		return nil
 	}
 	x := &exchange{
 		server: s, user: asker.User(), caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.Credit,
-		wake: make(chan struct{}, 1),
+		upgrade: protocol.Upgrade(request.Header) != "", wake: make(chan struct{}, 1),
 		body: requestBody{wake: make(chan struct{}, 1), granted: uint64(len(f.Body))},
 	}
 	life, cancel := context.WithCancelCause(ctx)
@@ -193,10 +201,25 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	s.mu.Lock()
 	s.exchanges[x.address] = x
 	s.mu.Unlock()
-	protocol.RemoveHopHeaders(request.Header)
+	protocol.KeepUpgrade(request.Header)
 	request.RemoteAddr = remoteAddr(asker)
 	x.begin(life, request, f)
 	return x
+}
+
+// asker returns the client that sent a request. Only apiservers may publish at a node's subject.
+func (s *Server) asker(m bus.Message) (subject.Client, error) {
+	if s.Node != "" {
+		if !subject.AnswersNode(m.Reply, s.Node) {
+			return subject.Client{}, fmt.Errorf("%w: reply subject %q", protocol.ErrMalformed, m.Reply)
+		}
+		return subject.Client{Identity: subject.NoIdentity}, nil
+	}
+	asker, err := subject.ParseClient(m.Subject)
+	if err == nil && !asker.Owns(m.Reply) {
+		err = fmt.Errorf("%w: reply subject %q", protocol.ErrMalformed, m.Reply)
+	}
+	return asker, err
 }
 
 // remoteAddr returns the address from which the caller connected to NATS, or its inbox if the
@@ -239,7 +262,7 @@ func (s *Server) receive(m bus.Message) {
 		return // It has already ended.
 	}
 	if m.NoResponders() {
-		x.stop(ErrLost)
+		x.stop(bushttp.ErrLost)
 		return
 	}
 	f, err := protocol.Decode(m.Data)

@@ -1,4 +1,4 @@
-// Package nodeapi defines the requests of an apiserver to a node agent, and their responses: the
-// only contract between the two services. Both travel over the bus, at subject.Node(node,
-// service), since a node has no open port.
+// Package nodeapi defines the requests of an apiserver to a node agent: the only contract between the two
+// services. They are HTTP over the bus (bushttp, with the name of the node), since a node has no open port.
+// Paths, queries and responses are those of Kubernetes' kubelet.
 package nodeapi

@@ -1,72 +1,80 @@
 package nodeapi
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"net/url"
+	"strconv"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Logs is the service that answers a LogRequest, in JSON, with a LogHeader and the bytes of the
-// log.
-const Logs = "logs"
-
-// MaxLogHeader limits the line of a LogHeader, in bytes.
-const MaxLogHeader = 64 << 10
-
-// LogRequest asks for the log of one container. The options are those of core/v1 PodLogOptions.
-type LogRequest struct {
-	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
-	// UID is the pod's UID; empty for any pod of that name.
-	UID          string       `json:"uid,omitempty"`
-	Container    string       `json:"container"`
-	Previous     bool         `json:"previous,omitempty"`
-	Follow       bool         `json:"follow,omitempty"`
-	Timestamps   bool         `json:"timestamps,omitempty"`
-	TailLines    *int64       `json:"tailLines,omitempty"`
-	LimitBytes   *int64       `json:"limitBytes,omitempty"`
-	SinceSeconds *int64       `json:"sinceSeconds,omitempty"`
-	SinceTime    *metav1.Time `json:"sinceTime,omitempty"`
-	Stream       *string      `json:"stream,omitempty"`
-}
-
-// LogHeader is the first line of the response to a LogRequest.
-type LogHeader struct {
-	// Status is the reason why no log follows; nil if one does.
-	Status *metav1.Status `json:"status,omitempty"`
-}
-
-// Write writes the header as one line of JSON.
-func (h LogHeader) Write(w io.Writer) error {
-	line, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("encoding the header of a log: %w", err)
-	}
-	_, err = w.Write(append(line, '\n'))
-	return err
-}
-
-// ReadLogHeader reads the header; the rest of r is the log. Of a line that does not end it reads at
-// most MaxLogHeader bytes, rounded up to a whole buffer of r.
-func ReadLogHeader(r *bufio.Reader) (LogHeader, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > MaxLogHeader {
-			return LogHeader{}, fmt.Errorf("reading the header of a log: %w", err)
+// LogQuery returns the query that asks for a log with options, but for the container, which the path names.
+func LogQuery(opts *corev1.PodLogOptions) url.Values {
+	query := url.Values{}
+	boolean := func(name string, value bool) {
+		if value {
+			query.Set(name, "true")
 		}
 	}
-	var header LogHeader
-	if err := json.Unmarshal(line, &header); err != nil {
-		return LogHeader{}, fmt.Errorf("decoding the header of a log: %w", err)
+	number := func(name string, value *int64) {
+		if value != nil {
+			query.Set(name, strconv.FormatInt(*value, 10))
+		}
 	}
-	return header, nil
+	boolean("follow", opts.Follow)
+	boolean("previous", opts.Previous)
+	boolean("timestamps", opts.Timestamps)
+	number("tailLines", opts.TailLines)
+	number("sinceSeconds", opts.SinceSeconds)
+	number("limitBytes", opts.LimitBytes)
+	if opts.SinceTime != nil {
+		query.Set("sinceTime", opts.SinceTime.UTC().Format(time.RFC3339))
+	}
+	if opts.Stream != nil {
+		query.Set("stream", *opts.Stream)
+	}
+	return query
+}
+
+// LogOptions reads a query of LogQuery. What is unknown has no effect.
+func LogOptions(query url.Values) (*corev1.PodLogOptions, error) {
+	opts := &corev1.PodLogOptions{}
+	for name, into := range map[string]*bool{"follow": &opts.Follow, "previous": &opts.Previous, "timestamps": &opts.Timestamps} {
+		value := query.Get(name)
+		if value == "" {
+			continue
+		}
+		parsed, err := strconv.ParseBool(value)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %q must be true or false", name, value)
+		}
+		*into = parsed
+	}
+	for name, into := range map[string]**int64{
+		"tailLines": &opts.TailLines, "sinceSeconds": &opts.SinceSeconds, "limitBytes": &opts.LimitBytes,
+	} {
+		value := query.Get(name)
+		if value == "" {
+			continue
+		}
+		parsed, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || parsed < 0 {
+			return nil, fmt.Errorf("reading %s: %q must be a number of at least 0", name, value)
+		}
+		*into = &parsed
+	}
+	if value := query.Get("sinceTime"); value != "" {
+		parsed, err := time.Parse(time.RFC3339, value)
+		if err != nil {
+			return nil, fmt.Errorf("reading sinceTime: %w", err)
+		}
+		since := metav1.NewTime(parsed)
+		opts.SinceTime = &since
+	}
+	if value := query.Get("stream"); value != "" {
+		opts.Stream = &value
+	}
+	return opts, nil
 }

@@ -1,76 +1,56 @@
 package nodeapi_test
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"io"
-	"strings"
+	"net/url"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/nodeapi"
 )
 
-// TestWire fixes the wire format: node agents and apiservers of two versions communicate.
-func TestWire(t *testing.T) {
-	request, err := json.Marshal(nodeapi.LogRequest{Namespace: "ns", Pod: "web", UID: "u", Container: "c", Follow: true, TailLines: new(int64)})
-	if err != nil {
-		t.Fatal(err)
+// TestLogQuery checks that a node reads the options that an apiserver wrote: their versions may differ.
+func TestLogQuery(t *testing.T) {
+	seven, stream := int64(7), "Stdout"
+	since := metav1.NewTime(time.Date(2026, 11, 27, 1, 2, 3, 0, time.UTC))
+	full := &corev1.PodLogOptions{
+		Follow: true, Previous: true, Timestamps: true, TailLines: &seven, SinceSeconds: &seven, LimitBytes: &seven,
+		SinceTime: &since, Stream: &stream,
 	}
-	if want := `{"namespace":"ns","pod":"web","uid":"u","container":"c","follow":true,"tailLines":0}`; string(request) != want {
-		t.Errorf("got request %s, want %s", request, want)
+	if got, want := nodeapi.LogQuery(full).Encode(), "follow=true&limitBytes=7&previous=true&sinceSeconds=7&sinceTime=2026-11-27T01%3A02%3A03Z"+
+		"&stream=Stdout&tailLines=7&timestamps=true"; got != want {
+		t.Errorf("got the query %s, want %s", got, want)
 	}
-	var header bytes.Buffer
-	if err := (nodeapi.LogHeader{}).Write(&header); err != nil || header.String() != "{}\n" {
-		t.Errorf("got header %q (%v)", header.String(), err)
+	for _, opts := range []*corev1.PodLogOptions{{}, {TailLines: new(int64)}, full} {
+		if got, err := nodeapi.LogOptions(nodeapi.LogQuery(opts)); err != nil || !apiequality.Semantic.DeepEqual(got, opts) {
+			t.Errorf("read %+v (%v), want %+v", got, err, opts)
+		}
 	}
-}
-
-func TestHeader(t *testing.T) {
-	refused := nodeapi.LogHeader{Status: &metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "no\nsuch pod"}}
-	for _, header := range []nodeapi.LogHeader{{}, refused} {
-		var answer bytes.Buffer
-		if err := header.Write(&answer); err != nil {
+	for _, query := range []string{"follow=maybe", "tailLines=many", "limitBytes=-1", "sinceTime=yesterday"} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
 			t.Fatal(err)
 		}
-		answer.WriteString("line 1\nline 2\n")
-		r := bufio.NewReader(&answer)
-		got, err := nodeapi.ReadLogHeader(r)
-		if err != nil || !apiequality.Semantic.DeepEqual(got, header) {
-			t.Errorf("read %+v (%v), want %+v", got, err, header)
-		}
-		if rest, err := io.ReadAll(r); err != nil || string(rest) != "line 1\nline 2\n" {
-			t.Errorf("the log is %q (%v)", rest, err)
-		}
-	}
-	for _, broken := range []string{"", "{", "rubbish\n", "[]\n"} {
-		if got, err := nodeapi.ReadLogHeader(bufio.NewReader(strings.NewReader(broken))); err == nil {
-			t.Errorf("%q was decoded as %+v", broken, got)
+		if got, err := nodeapi.LogOptions(values); err == nil {
+			t.Errorf("%s: read as %+v", query, got)
 		}
 	}
 }
 
-// TestEndlessHeader checks that the header that a node sends is limited.
-func TestEndlessHeader(t *testing.T) {
-	sent := &counter{}
-	if _, err := nodeapi.ReadLogHeader(bufio.NewReader(sent)); err == nil {
-		t.Error("an endless line was read")
+func TestURL(t *testing.T) {
+	target := nodeapi.Target{Namespace: "ns", Pod: "web", UID: "u", Container: "c"}
+	query := url.Values{"command": {"sh", "-c"}, "uid": {"other"}}
+	if got := target.URL(nodeapi.Exec, query).String(); got != "http://node/exec/ns/web/c?command=sh&command=-c&uid=u" {
+		t.Errorf("got %s", got)
 	}
-	if most := nodeapi.MaxLogHeader + 2*4096; sent.n > most {
-		t.Errorf("%d bytes were read of an endless line, want %d at most", sent.n, most)
+	if query.Get("uid") != "other" {
+		t.Error("the given query has changed")
 	}
-}
-
-// counter is an endless line that counts the bytes read.
-type counter struct{ n int }
-
-func (c *counter) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
+	target.Container = ""
+	if got := target.URL(nodeapi.PortForward, nil).String(); got != "http://node/portForward/ns/web?uid=u" {
+		t.Errorf("got %s", got)
 	}
-	c.n += len(p)
-	return len(p), nil
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/bus/bytestream"
-	"github.com/garboard/garboard/libs/bus/subject"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/lifecycle"
-	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
@@ -123,8 +121,8 @@ func (a *Agent) assemble(ctx context.Context) error {
 	a.inner, err = agent.New(agent.Config{
 		NodeName: a.cfg.NodeName, Client: a.shell.Client(), Source: a.shell.Source(),
 		Runtime: a.runtime, RuntimeVersion: version, Simulated: a.simulated != nil, Dial: dial,
-		ServeLogs: a.serveLogs(a.shell.Conn()),
-		DataDir:   a.cfg.DataDir, LocalVolumesDir: a.cfg.LocalVolumesDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
+		Serve:   a.serve(a.shell.Conn()),
+		DataDir: a.cfg.DataDir, LocalVolumesDir: a.cfg.LocalVolumesDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
 		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls,
 		ShutdownGrace:        a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
@@ -145,18 +143,18 @@ func (a *Agent) endPods(ctx context.Context) error {
 	return nil
 }
 
-// serveLogs returns a function that serves logs on the node's bus subject until its context ends.
-func (a *Agent) serveLogs(conn *bus.Conn) func(context.Context, func(context.Context, []byte, io.Writer) error) error {
-	return func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
-		logs := subject.Node(a.cfg.NodeName, nodeapi.Logs)
-		subscription, err := bytestream.Transport{Conn: conn}.Serve(ctx, logs, a.cfg.NodeName, handle)
-		if err != nil {
-			return fmt.Errorf("serving logs on the bus: %w", err)
-		}
-		<-ctx.Done()
-		subscription.Unsubscribe()
-		<-subscription.Done()
-		return nil
+// drain is how long requests about the node's pods may take when the agent ends. Sessions and followed
+// logs would last for hours.
+const drain = time.Second
+
+// serve returns a function that serves apiservers' requests to the node over the bus until its context
+// ends.
+func (a *Agent) serve(conn *bus.Conn) func(context.Context, http.Handler) error {
+	return func(ctx context.Context, handler http.Handler) error {
+		return serve.New(serve.Config{
+			Node: a.cfg.NodeName, Conn: conn, Handler: handler, Drain: drain, Logger: a.cfg.Service.Logger,
+			Registerer: a.cfg.Service.Registerer,
+		}).Run(ctx)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"time"
@@ -55,8 +55,8 @@ type Config struct {
 	Simulated      bool
 	// Dial opens connections to pods, for probes and hooks; the network when nil.
 	Dial prober.Dial
-	// ServeLogs serves logs on the bus until ctx ends; may be nil.
-	ServeLogs       func(ctx context.Context, handle func(ctx context.Context, request []byte, w io.Writer) error) error
+	// Serve serves what apiservers ask about the node's pods until ctx ends; may be nil.
+	Serve           func(ctx context.Context, handler http.Handler) error
 	DataDir, LogDir string
 	// LocalVolumesDir holds the folders of local volumes; the node has none when empty.
 	LocalVolumesDir string

@@ -1,11 +1,10 @@
 package agent_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -44,7 +43,7 @@ type world struct {
 	metrics *prometheus.Registry // of one agent; discarded when nil
 	runtime *runtime.Client
 	dial    prober.Dial
-	handle  chan func(ctx context.Context, request []byte, w io.Writer) error
+	handler chan http.Handler
 	level   slog.Level  // of the log
 	away    atomic.Bool // whether all calls of the agents fail
 	real    bool        // whether the runtime starts containers
@@ -54,7 +53,7 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 	t.Helper()
 	w := &world{
 		t: t, dir: t.TempDir(), trace: trace.NewRecorder(1000),
-		handle: make(chan func(context.Context, []byte, io.Writer) error, 4),
+		handler: make(chan http.Handler, 4),
 	}
 	w.api = fake.New(scheme.New(), append(objs,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
@@ -109,8 +108,8 @@ func (w *world) startWith(change func(*agent.Config)) (a *agent.Agent, stop func
 	}
 	cfg := agent.Config{
 		NodeName: nodeName, Client: api, Source: listwatch.New(api, w.logger()), Runtime: w.runtime, Simulated: !w.real, Dial: w.dial,
-		ServeLogs: func(ctx context.Context, handle func(context.Context, []byte, io.Writer) error) error {
-			w.handle <- handle
+		Serve: func(ctx context.Context, handler http.Handler) error {
+			w.handler <- handler
 			<-ctx.Done()
 			return nil
 		},
@@ -324,13 +323,8 @@ func TestPodRunsAndEnds(t *testing.T) {
 		w.hasEvent("web", want)
 	}
 
-	var out bytes.Buffer
-	handle := <-w.handle
-	if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"web","container":"nginx"}`), &out); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(out.String(), "{}\n") {
-		t.Errorf("log: %q", out.String())
+	if got := w.log(<-w.handler, "web", "nginx", &corev1.PodLogOptions{}); !strings.HasPrefix(got, "simulated container nginx") {
+		t.Errorf("log: %q", got)
 	}
 
 	if err := w.pods().Delete(t.Context(), "default", "web", metav1.DeleteOptions{}); err != nil {

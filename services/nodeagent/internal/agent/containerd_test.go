@@ -1,8 +1,6 @@
 package agent_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,7 +28,7 @@ func newContainerdWorld(t *testing.T, containers *harness.Containers) *world {
 	t.Helper()
 	w := &world{
 		t: t, dir: t.TempDir(), trace: trace.NewRecorder(1000), real: true,
-		handle: make(chan func(context.Context, []byte, io.Writer) error, 4),
+		handler: make(chan http.Handler, 4),
 	}
 	w.api = fake.New(scheme.New(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
@@ -152,15 +150,11 @@ func testWeb(t *testing.T, w *world, containers *harness.Containers) {
 		}
 		return ""
 	})
-	var out bytes.Buffer
-	handle := <-w.handle
+	handler := <-w.handler
 	w.eventually("the request is in the log", func() string {
-		out.Reset()
-		if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"web","container":"nginx"}`), &out); err != nil {
-			return err.Error()
-		}
-		if !strings.Contains(out.String(), "Go-http-client") || !strings.Contains(out.String(), "kube-probe") {
-			return out.String()
+		_, got := w.askLog(handler, "web", "nginx", &corev1.PodLogOptions{})
+		if !strings.Contains(got, "Go-http-client") || !strings.Contains(got, "kube-probe") {
+			return got
 		}
 		return ""
 	})
@@ -205,13 +199,8 @@ func testVolumes(t *testing.T, w *world, _ *harness.Containers) {
 		}
 		return ""
 	})
-	var out bytes.Buffer
-	handle := <-w.handle
-	if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"site","container":"write"}`), &out); err != nil {
-		t.Fatal(err)
-	}
-	if want := "{}\nsite\n" + got.Status.PodIP + "\n"; out.String() != want {
-		t.Errorf("the init container said %q, want %q", out.String(), want)
+	if said, want := w.log(<-w.handler, "site", "write", &corev1.PodLogOptions{}), "site\n"+got.Status.PodIP+"\n"; said != want {
+		t.Errorf("the init container said %q, want %q", said, want)
 	}
 	w.remove("site")
 }
@@ -275,13 +264,8 @@ func testRestart(t *testing.T, w *world, _ *harness.Containers) {
 	if last == nil || last.ExitCode != 7 || last.Reason != "Error" || last.Message != "dying\n" {
 		t.Errorf("the last termination is %+v", last)
 	}
-	var out bytes.Buffer
-	handle := <-w.handle
-	if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"flaky","container":"main","previous":true}`), &out); err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != "{}\nfirst\n" {
-		t.Errorf("the previous log is %q", out.String())
+	if got := w.log(<-w.handler, "flaky", "main", &corev1.PodLogOptions{Previous: true}); got != "first\n" {
+		t.Errorf("the previous log is %q", got)
 	}
 	w.remove("flaky")
 }
@@ -362,14 +346,11 @@ func testAway(t *testing.T, w *world, _ *harness.Containers) {
 		}
 		return fmt.Sprintf("%+v", w.containers())
 	})
-	handle := <-w.handle
-	for _, which := range []string{"", `,"previous":true`} {
-		var out bytes.Buffer
-		if err := handle(t.Context(), []byte(`{"namespace":"default","pod":"alone","container":"main"`+which+`}`), &out); err != nil {
-			t.Fatal(err)
-		}
-		if want := "{}\nfast hush 10.96.0.7 5432\nhush\ntoken\n"; out.String() != want {
-			t.Errorf("the container said %q, want %q", out.String(), want)
+	handler := <-w.handler
+	for _, previous := range []bool{false, true} {
+		said := w.log(handler, "alone", "main", &corev1.PodLogOptions{Previous: previous})
+		if want := "fast hush 10.96.0.7 5432\nhush\ntoken\n"; said != want {
+			t.Errorf("the container said %q, want %q", said, want)
 		}
 	}
 	if n := restartsOf(w.get("alone")); n != 0 {

@@ -1,9 +1,8 @@
 package agent_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
@@ -65,28 +63,23 @@ func TestLivenessRestarts(t *testing.T) {
 	w.hasEvent("sick", "Unhealthy: Liveness probe failed: ")
 	w.hasEvent("sick", "Killing: Container nginx failed liveness probe, will be restarted")
 
-	handle := <-w.handle
-	ask := func(r nodeapi.LogRequest) string {
-		t.Helper()
-		request, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if err := handle(t.Context(), request, &out); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
+	handler := <-w.handler
 	tail := int64(1)
-	if got := ask(nodeapi.LogRequest{Namespace: "default", Pod: "sick", Container: "nginx", Previous: true, TailLines: &tail}); !strings.HasPrefix(got, "{}\n") {
+	if got := w.log(handler, "sick", "nginx", &corev1.PodLogOptions{Previous: true, TailLines: &tail}); got != "hello\n" {
 		t.Errorf("the previous log: %q", got)
 	}
-	if got := ask(nodeapi.LogRequest{Namespace: "default", Pod: "sick", Container: "other", Previous: true}); !strings.Contains(got, `previous terminated container \"other\" in pod \"sick\" not found`) {
-		t.Errorf("no such container: %q", got)
-	}
-	if got := ask(nodeapi.LogRequest{Namespace: "default", Pod: "gone", Container: "c"}); !strings.Contains(got, `"code":404`) {
-		t.Errorf("no such pod: %q", got)
+	for _, missing := range []struct {
+		pod, container string
+		code           int
+		words          string
+	}{
+		{"sick", "other", http.StatusBadRequest, `previous terminated container \"other\" in pod \"sick\" not found`},
+		{"gone", "c", http.StatusNotFound, `pods \"gone\" not found`},
+	} {
+		code, body := w.askLog(handler, missing.pod, missing.container, &corev1.PodLogOptions{Previous: true})
+		if code != missing.code || !strings.Contains(body, missing.words) {
+			t.Errorf("%s in %s: %d %s", missing.container, missing.pod, code, body)
+		}
 	}
 }
 

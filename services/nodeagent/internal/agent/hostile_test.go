@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,22 +30,6 @@ func busybox(name, script string, mounts ...corev1.VolumeMount) *corev1.Pod {
 
 func ended(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}
-
-// log returns the output of a container of a pod.
-func (w *world) log(handle func(request string, out *bytes.Buffer) error, pod, container string) string {
-	w.t.Helper()
-	var out bytes.Buffer
-	if err := handle(fmt.Sprintf(`{"namespace":"default","pod":%q,"container":%q}`, pod, container), &out); err != nil {
-		w.t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(out.String(), "\n")
-	return text
-}
-
-func (w *world) reader() func(request string, out *bytes.Buffer) error {
-	handle := <-w.handle
-	return func(request string, out *bytes.Buffer) error { return handle(w.t.Context(), []byte(request), out) }
 }
 
 // mounts returns the mount points below the world's directory.
@@ -93,9 +76,9 @@ func testHostileVolumes(t *testing.T, w *world, _ *harness.Containers) {
 	w.until("hostile", "restarted", func(p *corev1.Pod) bool {
 		return len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount > 0
 	})
-	read := w.reader()
+	handler := <-w.handler
 	w.eventually("the container has written", func() string {
-		got := w.log(read, "hostile", "main")
+		got := w.log(handler, "hostile", "main", &corev1.PodLogOptions{})
 		for _, want := range []string{"fasthostile", "tmpfs /secret tmpfs ro", "tmpfs /fields tmpfs ro", "tmpfs /all tmpfs ro"} {
 			if !strings.Contains(got, want) {
 				return "no " + want + " in " + got
@@ -154,9 +137,9 @@ func testSubPathRace(t *testing.T, w *world, _ *harness.Containers) {
 	}()
 	w.create(pod)
 	w.until("race", "ended", ended)
-	read := w.reader()
+	handler := <-w.handler
 	for i := range containers {
-		if got := w.log(read, "race", fmt.Sprint("c", i)); got != "it is inside\n" {
+		if got := w.log(handler, "race", fmt.Sprint("c", i), &corev1.PodLogOptions{}); got != "it is inside\n" {
 			t.Errorf("container %d wrote %q", i, got)
 		}
 	}
@@ -206,10 +189,10 @@ func testSubPaths(t *testing.T, w *world, _ *harness.Containers) {
 		}
 		return running == 1 && over == 1
 	})
-	read := w.reader()
+	handler := <-w.handler
 	w.eventually("the container has written", func() string {
 		// The two streams of a container arrive in any order.
-		got := w.log(read, "parts", "main")
+		got := w.log(handler, "parts", "main", &corev1.PodLogOptions{})
 		if strings.Contains(got, "fast{") && strings.Contains(got, "the host's\n") && strings.Contains(got, "\nkept\n") && strings.Contains(got, "read-only file system") {
 			return ""
 		}

@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -140,7 +140,7 @@ func newProxied(t *testing.T, m machine) *proxied {
 	w := &proxied{machine: m, proxy: faultpoint.New(t, m.endpoint())}
 	w.world = &world{
 		t: t, dir: t.TempDir(), trace: trace.NewRecorder(1000), dial: m.dial(),
-		handle: make(chan func(context.Context, []byte, io.Writer) error, 4), level: slog.LevelWarn,
+		handler: make(chan http.Handler, 4), level: slog.LevelWarn,
 	}
 	w.api = fake.New(scheme.New(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}},

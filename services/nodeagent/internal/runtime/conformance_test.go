@@ -107,6 +107,7 @@ func conform(t *testing.T, b *bench) {
 		{"forced stop", testForce},
 		{"start fails", testStartFails},
 		{"exec", testExec},
+		{"sessions", testSessions},
 		{"log", testLog},
 		{"removal of a sandbox", testRemoval},
 		{"reserved names", testNames},

@@ -42,6 +42,7 @@ type behaviour struct {
 	log       string
 	execOut   string
 	execCode  int32
+	execSet   bool // the pod says how commands end
 	failStart string
 }
 
@@ -117,9 +118,9 @@ func (c Config) behaviourOf(sandbox *cri.PodSandboxConfig, config *cri.Container
 	if duration(keyExitAfter, &b.exitAfter) {
 		b.exits = true
 	}
-	code(keyExecCode, &b.execCode)
 	b.log, _ = annotation(annotations, keyLog, container)
-	b.execOut, _ = annotation(annotations, keyExecOutput, container)
+	b.execOut, b.execSet = annotation(annotations, keyExecOutput, container)
+	b.execSet = code(keyExecCode, &b.execCode) || b.execSet
 	b.failStart, _ = annotation(annotations, keyFailStart, container)
 	if len(faults) > 0 {
 		return behaviour{}, fmt.Errorf("reading the pod's annotations: %s", strings.Join(faults, "; "))

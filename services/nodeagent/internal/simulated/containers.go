@@ -249,13 +249,9 @@ func (r *Runtime) ReopenContainerLog(_ context.Context, request *cri.ReopenConta
 func (r *Runtime) ExecSync(_ context.Context, request *cri.ExecSyncRequest) (*cri.ExecSyncResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settle(time.Now())
-	c, err := r.container(request.GetContainerId())
+	c, err := r.runningContainer(request.GetContainerId())
 	if err != nil {
 		return nil, err
-	}
-	if c.State != cri.ContainerState_CONTAINER_RUNNING {
-		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.State)
 	}
 	if len(request.GetCmd()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no command to run")
@@ -269,6 +265,19 @@ func (r *Runtime) container(id string) (*container, error) {
 	c := r.containers[id]
 	if c == nil {
 		return nil, status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
+	}
+	return c, nil
+}
+
+// runningContainer returns a container that runs, or the error of a call that needs one. The lock is held.
+func (r *Runtime) runningContainer(id string) (*container, error) {
+	r.settle(time.Now())
+	c, err := r.container(id)
+	if err != nil {
+		return nil, err
+	}
+	if c.State != cri.ContainerState_CONTAINER_RUNNING {
+		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.State)
 	}
 	return c, nil
 }

@@ -25,4 +25,12 @@
 // Init containers end at once with code 0 unless configured otherwise. So do the containers of pods
 // that a Job owns, except those that sleep (command sleep, or a shell's script that begins with it) or
 // run pause: these stay.
+//
+// Probes and hooks (ExecSync) run nothing: they succeed unless the annotations say otherwise. A session
+// (Exec) ends as the annotations exec-output and exec-code say, if there is one of them. Otherwise it
+// runs the command, if it is one that package shell knows, with any path; another one fails as one that
+// the image does not have.
+//
+// Attach copies what the container writes to its log from then on, and drops its input. PortForward
+// connects to what Dial does. Sizes of terminals change nothing.
 package simulated

@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/simulated/streams"
 )
 
 // The name and the version that the runtime reports.
@@ -58,6 +60,7 @@ type Runtime struct {
 	wake   chan struct{} // signals that something may be due sooner than clock expects
 	// dialled are connections to pods that Run must accept.
 	dialled chan *podConn
+	streams *streams.Server
 
 	mu         sync.Mutex
 	store      store
@@ -83,6 +86,7 @@ func New(cfg Config) (*Runtime, error) {
 		cfg:        cfg,
 		wake:       make(chan struct{}, 1),
 		dialled:    make(chan *podConn),
+		streams:    streams.New(),
 		store:      store{dir: cfg.Dir},
 		sandboxes:  map[string]*sandbox{},
 		containers: map[string]*container{},
@@ -123,6 +127,12 @@ func (r *Runtime) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return r.servePods(ctx) })
+	group.Go(func() error {
+		if err := r.streams.Run(ctx, &sessions{runtime: r, ctx: ctx}); err != nil {
+			return fmt.Errorf("simulated runtime: %w", err)
+		}
+		return nil
+	})
 	group.Go(func() error {
 		r.clock(ctx)
 		// Not gracefully: event streams never end by themselves.

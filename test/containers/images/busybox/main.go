@@ -59,6 +59,9 @@ func run(args []string, out io.Writer) int {
 	case "id":
 		return written(fmt.Fprintf(out, "uid=%d gid=%d\n", os.Getuid(), os.Getgid()))
 	case "cat":
+		if len(args) == 1 {
+			return written(io.Copy(out, os.Stdin))
+		}
 		return each(args[1:], func(name string) error {
 			content, err := os.ReadFile(name)
 			_, _ = out.Write(content)
@@ -190,7 +193,7 @@ func answer(out io.Writer, text string, err error) int {
 	return written(fmt.Fprintln(out, text))
 }
 
-func written(_ int, err error) int {
+func written[N int | int64](_ N, err error) int {
 	if err != nil {
 		return 1
 	}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard/garboard/libs/nodeapi"
+	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
+	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+)
+
+// dialing returns a server of a node with pods that can be dialed. At port 80 of web something answers in
+// capitals once it has heard all, and at port 81 nothing listens.
+func dialing(t *testing.T) (url string, dialed *[]string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				heard, _ := io.ReadAll(conn)
+				_, _ = io.WriteString(conn, strings.ToUpper(string(heard)))
+			}()
+		}
+	}()
+	pods := map[string]*corev1.Pod{"web": {}, "host": {Spec: corev1.PodSpec{HostNetwork: true}}, "cold": {}, "bad": {}}
+	for name, pod := range pods {
+		pod.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u1"}
+	}
+	ips := map[string][]string{"web": {"10.1.2.3"}, "bad": {"127.0.0.1"}}
+	dialed = &[]string{}
+	var last string
+	s := New(Config{
+		Runtime: &prepared{}, Logger: slog.New(slog.DiscardHandler), NodeIP: "192.0.2.1",
+		Pod: func(_, name string) *corev1.Pod {
+			last = name
+			return pods[name]
+		},
+		State: func(string) *podstate.Pod {
+			return &podstate.Pod{Sandboxes: []runtime.Sandbox{{ID: "box", Ready: true, IPs: ips[last]}}}
+		},
+		Waiting: func(string, string) (string, bool) { return "", false },
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			*dialed = append(*dialed, address)
+			if strings.HasSuffix(address, ":81") {
+				return nil, errors.New("nothing listens at " + address)
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, listener.Addr().String())
+		},
+	})
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return server.URL, dialed
+}
+
+func dialRequest(t *testing.T, url string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {nodeapi.DialProtocol}}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+func TestDialRefusals(t *testing.T) {
+	for _, test := range []struct {
+		path string
+		code int
+		says string
+	}{
+		{"/dial/default/none?port=80", 404, `pods \"none\" not found`},
+		{"/dial/default/web?port=80&uid=u2", 404, `pods \"web\" not found`},
+		{"/dial/default/web", 400, "is not a number from 1 to 65535"},
+		{"/dial/default/web?port=0", 400, "is not a number from 1 to 65535"},
+		{"/dial/default/web?port=65536", 400, "is not a number from 1 to 65535"},
+		{"/dial/default/web?port=http", 400, "is not a number from 1 to 65535"},
+		{"/dial/default/web?port=81", 503, "nothing listens at 10.1.2.3:81"},
+		{"/dial/default/host?port=81", 503, "nothing listens at 192.0.2.1:81"},
+		{"/dial/default/cold?port=80", 503, "pod cold has no address yet"},
+		{"/dial/default/bad?port=80", 503, "at which it cannot be reached"},
+	} {
+		url, _ := dialing(t)
+		response := dialRequest(t, url+test.path)
+		body, err := io.ReadAll(response.Body)
+		if response.StatusCode != test.code || !strings.Contains(string(body), test.says) || err != nil {
+			t.Errorf("%s: got %d %s (%v), want %d %s", test.path, response.StatusCode, body, err, test.code, test.says)
+		}
+	}
+}
+
+// TestDial checks that bytes and the end of each direction are passed on.
+func TestDial(t *testing.T) {
+	url, dialed := dialing(t)
+	response := dialRequest(t, url+"/dial/default/web?port=80&uid=u1")
+	conn, ok := response.Body.(io.ReadWriteCloser)
+	if response.StatusCode != http.StatusSwitchingProtocols || !ok {
+		t.Fatalf("got %s", response.Status)
+	}
+	if _, err := io.WriteString(conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	// The standard library's client cannot close one direction. Without an end the pod does not answer, so
+	// that the end of the whole must reach it.
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(*dialed) != 1 || (*dialed)[0] != "10.1.2.3:80" {
+		t.Errorf("dialed %q", *dialed)
+	}
+}
+
+// TestBothDirections checks that one direction goes on after the end of the other.
+func TestBothDirections(t *testing.T) {
+	pod, podEnd := pipe(t)
+	client, clientEnd := pipe(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		both(podEnd, clientEnd, clientEnd)
+	}()
+	if _, err := io.WriteString(client, "question"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(pod); string(got) != "question" || err != nil {
+		t.Errorf("the pod read %q, %v", got, err)
+	}
+	if _, err := io.WriteString(pod, "answer"); err != nil {
+		t.Error(err)
+	}
+	_ = pod.Close()
+	if got, err := io.ReadAll(client); string(got) != "answer" || err != nil {
+		t.Errorf("the client read %q, %v", got, err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the connection does not end")
+	}
+}
+
+// pipe returns both ends of a TCP connection.
+func pipe(t *testing.T) (net.Conn, net.Conn) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	one, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(one.Close(), other.Close()) })
+	return one, other
+}

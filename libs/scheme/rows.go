@@ -83,7 +83,7 @@ func workloadRows() []Kind {
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node"),
 			Resource:         "nodes", Singular: "node", ShortNames: []string{"no"},
-			Subresources: []Subresource{status()}, StoragePrefix: "minions",
+			Subresources: []Subresource{proxy("NodeProxyOptions"), status()}, StoragePrefix: "minions",
 			newObject: func() Object { return &corev1.Node{} },
 			newList:   func() runtime.Object { return &corev1.NodeList{} },
 		},
@@ -98,9 +98,13 @@ func workloadRows() []Kind {
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"),
 			Resource:         "pods", Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"},
 			Namespaced: true, StoragePrefix: "pods", Scope: podNode,
-			Subresources: []Subresource{binding(), part("ephemeralcontainers"), eviction(), logs(), part("resize"), status()},
-			newObject:    func() Object { return &corev1.Pod{} },
-			newList:      func() runtime.Object { return &corev1.PodList{} },
+			Subresources: []Subresource{
+				connection("attach", "PodAttachOptions"), binding(), part("ephemeralcontainers"), eviction(),
+				connection("exec", "PodExecOptions"), logs(), connection("portforward", "PodPortForwardOptions"), proxy("PodProxyOptions"),
+				part("resize"), status(),
+			},
+			newObject: func() Object { return &corev1.Pod{} },
+			newList:   func() runtime.Object { return &corev1.PodList{} },
 		},
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ResourceQuota"),
@@ -119,7 +123,7 @@ func workloadRows() []Kind {
 		{
 			GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"),
 			Resource:         "services", Singular: "service", ShortNames: []string{"svc"}, Categories: []string{"all"},
-			Namespaced: true, Subresources: []Subresource{status()}, StoragePrefix: "services/specs",
+			Namespaced: true, Subresources: []Subresource{proxy("ServiceProxyOptions"), status()}, StoragePrefix: "services/specs",
 			newObject: func() Object { return &corev1.Service{} },
 			newList:   func() runtime.Object { return &corev1.ServiceList{} },
 		},

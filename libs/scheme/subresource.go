@@ -23,6 +23,9 @@ type Subresource struct {
 	Verbs []string
 	// Virtual subresources store nothing: creating one returns its answer.
 	Virtual bool
+	// Proxy marks a subresource whose path goes on: everything below it is passed on to what the object stands
+	// for, with any method.
+	Proxy bool
 	// LongRunning requests last as long as their client wants. They have no deadline and take no
 	// slot of the requests in flight.
 	LongRunning bool
@@ -36,6 +39,7 @@ var (
 	verbsOfObserved = []string{"get", "list"}
 	verbsOfVirtual  = []string{"create"}
 	verbsOfPart     = []string{"get", "patch", "update"}
+	verbsOfProxy    = []string{"create", "delete", "get", "patch", "update"}
 )
 
 // Verbs returns the verbs of the kind itself, sorted. The slice is shared and must not be changed.
@@ -71,6 +75,10 @@ func (s *Subresource) Special(of *Kind) bool {
 	return s.LongRunning || s.Virtual || s.Kind != of.GroupVersionKind ||
 		slices.ContainsFunc(s.Verbs, func(verb string) bool { return !slices.Contains(verbsOfPart, verb) })
 }
+
+// Connects reports whether the subresource connects clients to something, for as long as they like, and
+// Kind is that of the options in their query.
+func (s *Subresource) Connects() bool { return s.LongRunning && s.Virtual }
 
 // completeSubresources sets the kinds of the subresources that have none. It returns an error if one
 // has no name or verbs, the name of another, or another kind that is not among types.
@@ -111,6 +119,22 @@ func binding() Subresource {
 
 func eviction() Subresource {
 	return Subresource{Name: "eviction", Kind: policyv1.SchemeGroupVersion.WithKind("Eviction"), Verbs: verbsOfVirtual}
+}
+
+// connection is a subresource of pods that connects a client to something on the pod's node; options is the
+// kind of what its query says.
+func connection(name, options string) Subresource {
+	return Subresource{
+		Name: name, Kind: corev1.SchemeGroupVersion.WithKind(options), Verbs: []string{"create", "get"}, Virtual: true, LongRunning: true,
+	}
+}
+
+// proxy is a subresource that passes requests on to what an object stands for; options is the kind of what
+// its query says.
+func proxy(options string) Subresource {
+	s := connection("proxy", options)
+	s.Verbs, s.Proxy = verbsOfProxy, true
+	return s
 }
 
 func logs() Subresource { return Subresource{Name: "log", Verbs: []string{"get"}, LongRunning: true} }

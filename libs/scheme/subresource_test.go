@@ -29,7 +29,12 @@ func TestSubresourceRows(t *testing.T) {
 		"certificatesigningrequests/approval": "certificates.k8s.io/v1 CertificateSigningRequest get patch update",
 		"deployments/scale":                   scaled, "replicasets/scale": scaled, "replicationcontrollers/scale": scaled, "statefulsets/scale": scaled,
 		"namespaces/finalize": "v1 Namespace update",
-		"pods/binding":        "v1 Binding create special", "pods/ephemeralcontainers": "v1 Pod get patch update",
+		"pods/attach":         "v1 PodAttachOptions create get special virtual long", "pods/exec": "v1 PodExecOptions create get special virtual long",
+		"pods/proxy":       "v1 PodProxyOptions create delete get patch update special virtual long",
+		"services/proxy":   "v1 ServiceProxyOptions create delete get patch update special virtual long",
+		"nodes/proxy":      "v1 NodeProxyOptions create delete get patch update special virtual long",
+		"pods/portforward": "v1 PodPortForwardOptions create get special virtual long",
+		"pods/binding":     "v1 Binding create special", "pods/ephemeralcontainers": "v1 Pod get patch update",
 		"pods/eviction": "policy/v1 Eviction create special", "pods/log": "v1 Pod get special long", "pods/resize": "v1 Pod get patch update",
 		"serviceaccounts/token": "authentication.k8s.io/v1 TokenRequest create special virtual",
 	}

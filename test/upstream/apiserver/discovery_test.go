@@ -52,15 +52,12 @@ func (r resourceTexts) add(list metav1.APIResourceList) {
 
 // Why discovery differs from Kubernetes.
 const (
-	streams = "streams and proxies are not served yet"
-	alpha   = "its feature, CSIVolumeHealth, is alpha and off; Kubernetes' golden files have all features on"
+	alpha = "its feature, CSIVolumeHealth, is alpha and off; Kubernetes' golden files have all features on"
 )
 
 // differing are the resources of which discovery says something else than Kubernetes, with the reason.
 func differing() map[string]string {
 	return map[string]string{
-		"v1 nodes/proxy": streams, "v1 pods/attach": streams, "v1 pods/exec": streams, "v1 pods/portforward": streams,
-		"v1 pods/proxy": streams, "v1 services/proxy": streams,
 		"storage.k8s.io/v1 csinodes/status": alpha,
 	}
 }

@@ -22,9 +22,12 @@ const (
 	Create Verb = "create"
 	Update Verb = "update"
 	Delete Verb = "delete"
+	// Connect connects a client to something, such as a command in a pod. Only plugins with Connections
+	// see it; Object holds the options in the query.
+	Connect Verb = "connect"
 )
 
-// Request is one write that asks for admission. The caller is authn.UserFrom of its context.
+// Request is one write, or connection, that asks for admission. The caller is authn.UserFrom of its context.
 type Request struct {
 	// Verb is the operation.
 	Verb Verb
@@ -72,6 +75,8 @@ type Plugin struct {
 	// Mutate may change the object, before validation. Validate may only refuse, after validation.
 	// Either may be nil.
 	Mutate, Validate func(ctx context.Context, req *Request) error
+	// Connections means that the plugin also admits connections.
+	Connections bool
 	// Close ends what the plugin keeps between requests, such as connections, when the last request has
 	// ended; nil if it keeps nothing.
 	Close func()

@@ -22,7 +22,7 @@ func (c *Chain) Mutate(ctx context.Context, req *Request) error {
 
 func (c *Chain) mutate(ctx context.Context, req *Request) error {
 	for _, p := range c.plugins {
-		if p.Mutate == nil {
+		if p.Mutate == nil || !p.admits(req.Verb) {
 			continue
 		}
 		if err := p.Mutate(ctx, req); err != nil {
@@ -37,7 +37,7 @@ func (c *Chain) mutate(ctx context.Context, req *Request) error {
 // req.Undo must be called.
 func (c *Chain) Validate(ctx context.Context, req *Request) error {
 	for _, p := range c.plugins {
-		if p.Validate == nil {
+		if p.Validate == nil || !p.admits(req.Verb) {
 			continue
 		}
 		if err := p.Validate(ctx, req); err != nil {
@@ -47,6 +47,9 @@ func (c *Chain) Validate(ctx context.Context, req *Request) error {
 	}
 	return nil
 }
+
+// admits reports whether a plugin sees requests of a verb.
+func (p Plugin) admits(verb Verb) bool { return verb != Connect || p.Connections }
 
 // Close ends what the plugins keep between requests. No request may be under way.
 func (c *Chain) Close() {

@@ -29,12 +29,11 @@ func (r *Resource) WithoutAdmission() *Resource {
 	return &bare
 }
 
-// Admit runs the admission plugins on an object that a client creates below another, such as a
-// Binding or an Eviction. The plugins change obj in place.
-func (r *Resource) Admit(ctx context.Context, namespace, name, subresource string, obj scheme.Object, dryRun bool) error {
+// Admit runs the admission plugins on an object that a client creates below another, such as a Binding or
+// an Eviction, or on the options with which it connects to a subresource. The plugins change obj in place.
+func (r *Resource) Admit(ctx context.Context, verb admission.Verb, namespace, name, part string, obj scheme.Object, dryRun bool) error {
 	return admit(ctx, r.admission, &admission.Request{
-		Verb: admission.Create, Kind: r.kind, Namespace: namespace, Name: name, Subresource: subresource,
-		Object: obj, DryRun: dryRun,
+		Verb: verb, Kind: r.kind, Namespace: namespace, Name: name, Subresource: part, Object: obj, DryRun: dryRun,
 	})
 }
 

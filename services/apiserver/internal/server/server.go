@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodeproxy"
 	"github.com/garboard/garboard/services/apiserver/internal/http/access"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -78,6 +79,7 @@ func (s *Server) Run(ctx context.Context) error {
 		lifecycle.Stage{Name: "bootstrap roles", Start: p.createRoles},
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
 		lifecycle.Stage{Name: "clients of NATS", Start: func(ctx context.Context) error { return p.link.Admit(ctx) }},
+		lifecycle.Stage{Name: "calls to nodes", Run: func(ctx context.Context) error { return p.nodes.Run(ctx) }},
 		lifecycle.Stage{Name: "requests over NATS", Run: p.serveNATS},
 		lifecycle.Stage{Name: "requests over HTTPS", Start: p.begin, End: p.finish},
 		p.shutdownDelay(),
@@ -111,6 +113,7 @@ type plane struct {
 	members  *kubernetesservice.Member
 	custom   *customresources.Keeper
 	link     *link.Link
+	nodes    *nodeproxy.Nodes
 	handler  http.Handler
 	// etcdReady checks etcd. Any client may ask for it and each check is a quorum read, so
 	// concurrent callers share one.
@@ -200,6 +203,7 @@ func (p *plane) assemble() error {
 		Server: p.cfg, Table: p.table, Store: st, Feeds: p.feeds, Users: p.users, Access: p.access, Audit: p.auditor,
 		Self: p.self(), Trace: p.cfg.Trace, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
 	})
+	p.nodes = nodeproxy.NewNodes(p.link.Conn, p.cfg.Logger)
 	p.handler, err = p.newHandler(accounts)
 	return err
 }

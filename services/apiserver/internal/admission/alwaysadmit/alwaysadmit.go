@@ -9,6 +9,8 @@ import (
 
 // Plugin returns the plugin, which Kubernetes has deprecated: it admits every request, and leaves the
 // decision to the others.
-func Plugin() admission.Plugin { return admission.Plugin{Mutate: admit, Validate: admit} }
+func Plugin() admission.Plugin {
+	return admission.Plugin{Mutate: admit, Validate: admit, Connections: true}
+}
 
 func admit(context.Context, *admission.Request) error { return nil }

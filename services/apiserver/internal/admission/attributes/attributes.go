@@ -45,6 +45,8 @@ func Operation(verb admission.Verb) k8sadmission.Operation {
 		return k8sadmission.Update
 	case admission.Delete:
 		return k8sadmission.Delete
+	case admission.Connect:
+		return k8sadmission.Connect
 	}
 	return k8sadmission.Operation(verb)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
+	"github.com/garboard/garboard/services/apiserver/internal/admission/attributes"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
@@ -25,19 +26,8 @@ func attributesOf(ctx context.Context, req *admission.Request) k8sadmission.Attr
 	}
 	requester, _ := authn.UserFrom(ctx)
 	return k8sadmission.NewAttributesRecord(req.Object, req.Old, kindOf(req), namespace, name, req.Kind.GroupVersionResource(), req.Subresource,
-		operationOf(req.Verb), req.Options, req.DryRun,
+		attributes.Operation(req.Verb), req.Options, req.DryRun,
 		&user.DefaultInfo{Name: requester.Name, UID: requester.UID, Groups: requester.Groups, Extra: requester.Extra})
-}
-
-func operationOf(verb admission.Verb) k8sadmission.Operation {
-	switch verb {
-	case admission.Create:
-		return k8sadmission.Create
-	case admission.Update:
-		return k8sadmission.Update
-	default:
-		return k8sadmission.Delete
-	}
 }
 
 // kindOf returns the kind of what a request holds. For a subresource that is not always the kind of

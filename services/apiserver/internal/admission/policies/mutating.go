@@ -41,7 +41,7 @@ func Mutating(cfg Config) (admission.Plugin, error) {
 			return binding{name: b.Name, policy: b.Spec.PolicyName, paramRef: b.Spec.ParamRef, match: criteriaOf(b.Spec.MatchResources)}
 		},
 	}
-	return admission.Plugin{Mutate: m.mutate}, nil
+	return admission.Plugin{Mutate: m.mutate, Connections: true}, nil
 }
 
 // invocation is one evaluation of a policy: under a binding, with a parameter.

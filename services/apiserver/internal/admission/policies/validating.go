@@ -49,7 +49,7 @@ func Validating(cfg Config) (admission.Plugin, error) {
 			return binding{b.Name, b.Spec.PolicyName, b.Spec.ParamRef, criteriaOf(b.Spec.MatchResources), b.Spec.ValidationActions}
 		},
 	}
-	return admission.Plugin{Validate: v.validate}, nil
+	return admission.Plugin{Validate: v.validate, Connections: true}, nil
 }
 
 // denial is a reason to refuse a request.

@@ -92,7 +92,7 @@ func Mutating(cfg Config) (admission.Plugin, error) {
 	known := &configurations[*registrationv1.MutatingWebhookConfiguration]{
 		objects: cfg.Objects, hooksOf: mutatingHooks, clients: p.clients, metrics: p.metrics, files: p.files,
 	}
-	return admission.Plugin{Mutate: func(ctx context.Context, req *admission.Request) error {
+	return admission.Plugin{Connections: true, Mutate: func(ctx context.Context, req *admission.Request) error {
 		hooks, err := asked(ctx, known, req)
 		if err != nil || len(hooks) == 0 {
 			return err
@@ -110,7 +110,7 @@ func Validating(cfg Config) (admission.Plugin, error) {
 	known := &configurations[*registrationv1.ValidatingWebhookConfiguration]{
 		objects: cfg.Objects, hooksOf: validatingHooks, clients: p.clients, metrics: p.metrics, files: p.files,
 	}
-	return admission.Plugin{Validate: func(ctx context.Context, req *admission.Request) error {
+	return admission.Plugin{Connections: true, Validate: func(ctx context.Context, req *admission.Request) error {
 		hooks, err := asked(ctx, known, req)
 		if err != nil || len(hooks) == 0 {
 			return err

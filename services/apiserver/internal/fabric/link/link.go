@@ -17,7 +17,7 @@ import (
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
@@ -186,7 +186,7 @@ func (l *Link) Serve(ctx context.Context, handler http.Handler, patience time.Du
 	case <-ctx.Done():
 		return nil
 	}
-	return bushttp.NewServer(bushttp.ServerConfig{
+	return serve.New(serve.Config{
 		Conn: l.conn.Load(), Handler: handler, Drain: patience, Logger: l.cfg.Logger, Registerer: l.cfg.Registerer,
 	}).Run(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -18,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/escalation"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/policyparams"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/resourceclaims"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/node"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz/rbac"
@@ -73,6 +75,20 @@ func New(table *scheme.Table, st *store.Store, feeds *feed.Feeds) *Access {
 
 // Authorizer returns the authorizer of all requests.
 func (a *Access) Authorizer() authz.Authorizer { return a.authorizer }
+
+// Allow returns an error of the API unless the caller, who is that of ctx, may do what wants says besides
+// what its request has been authorized for.
+func (a *Access) Allow(ctx context.Context, wants authz.Attributes) error {
+	user, _ := authn.UserFrom(ctx)
+	decision, reason, err := a.authorizer.Authorize(ctx, user, wants)
+	switch {
+	case decision == authz.Allow:
+		return nil
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	}
+	return authz.Forbidden(user, wants, reason)
+}
 
 // Roles returns the part of the authorizer that goes by roles.
 func (a *Access) Roles() *rbac.Authorizer { return a.roles }

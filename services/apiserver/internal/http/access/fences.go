@@ -4,10 +4,8 @@ import (
 	"context"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/fence"
-	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
 
@@ -24,17 +22,12 @@ func (f Fences) Check(ctx context.Context, now bool) error {
 	if !ok {
 		return nil
 	}
-	user, _ := authn.UserFrom(ctx)
 	wants := authz.Attributes{
 		Verb: "get", Group: coordinationv1.GroupName, Version: coordinationv1.SchemeGroupVersion.Version, Resource: "leases",
 		Namespace: of.Namespace, Name: of.Name,
 	}
-	decision, reason, err := f.access.authorizer.Authorize(ctx, user, wants)
-	switch {
-	case decision == authz.Allow:
-		return f.access.store.CheckFence(ctx, now)
-	case err != nil:
-		return apierrors.NewInternalError(err)
+	if err := f.access.Allow(ctx, wants); err != nil {
+		return err
 	}
-	return authz.Forbidden(user, wants, reason)
+	return f.access.store.CheckFence(ctx, now)
 }

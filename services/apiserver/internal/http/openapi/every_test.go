@@ -33,6 +33,9 @@ func served(table *scheme.Table) map[string][]string {
 		paths := []string{collection, collection + "/{name}"}
 		for _, sub := range kind.Subresources {
 			paths = append(paths, collection+"/{name}/"+sub.Name)
+			if sub.Proxy {
+				paths = append(paths, collection+"/{name}/"+sub.Name+"/{path}")
+			}
 		}
 		for _, p := range paths {
 			if target, ok := rest.ParsePath(table, p); ok {

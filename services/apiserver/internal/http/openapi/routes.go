@@ -169,6 +169,10 @@ func (b *routesOf) collectionID() string {
 func title1(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 func (b *routesOf) add(method, path, action, operation string, answer, request any, params []common.Parameter, codes ...int) {
+	b.routes = append(b.routes, b.route(method, path, action, operation, answer, request, params, codes...))
+}
+
+func (b *routesOf) route(method, path, action, operation string, answer, request any, params []common.Parameter, codes ...int) route {
 	gvk := b.about
 	if gvk.Empty() {
 		gvk = b.kind.GroupVersionKind
@@ -202,13 +206,17 @@ func (b *routesOf) add(method, path, action, operation string, answer, request a
 	if r.request != nil {
 		r.parameters = append(r.parameters, inBody(!b.kind.Custom || action != "delete"))
 	}
-	b.routes = append(b.routes, r)
+	return r
 }
 
 // queries returns the options that clients give in the query of a subresource, beside those of its
 // verb, by resource and subresource.
 func queries() map[string]documented {
-	return map[string]documented{"pods/log": corev1.PodLogOptions{}}
+	return map[string]documented{
+		"pods/attach": corev1.PodAttachOptions{}, "pods/exec": corev1.PodExecOptions{}, "pods/log": corev1.PodLogOptions{},
+		"pods/portforward": corev1.PodPortForwardOptions{}, "pods/proxy": corev1.PodProxyOptions{},
+		"services/proxy": corev1.ServiceProxyOptions{}, "nodes/proxy": corev1.NodeProxyOptions{},
+	}
 }
 
 // subresource adds the operations of one subresource of the objects at item.
@@ -219,6 +227,10 @@ func (b *routesOf) subresource(item string, s *scheme.Subresource) {
 	}
 	defer func() { b.subresourceInfix, b.about = "", schema.GroupVersionKind{} }()
 	path, body := item+"/"+s.Name, b.bodyOf(s)
+	if s.Connects() {
+		b.connection(path, s)
+		return
+	}
 	for _, verb := range []string{"create", "get", "update", "patch"} {
 		if !slices.Contains(s.Verbs, verb) {
 			continue
@@ -237,6 +249,38 @@ func (b *routesOf) subresource(item string, s *scheme.Subresource) {
 		case "patch":
 			b.add(http.MethodPatch, path, "patch", "patch"+b.id(""), body, &metav1.Patch{}, forPatch(), 200, 201)
 		}
+	}
+}
+
+// connection adds the operations of a subresource that connects a client to something.
+func (b *routesOf) connection(path string, s *scheme.Subresource) {
+	if !s.Proxy {
+		b.connect(path, "", s, http.MethodGet, http.MethodPost)
+		return
+	}
+	methods := []string{
+		http.MethodGet, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions,
+	}
+	b.connect(path, "", s, methods...)
+	b.connect(path+"/{path}", "WithPath", s, methods...)
+}
+
+func (b *routesOf) connect(path, suffix string, s *scheme.Subresource, methods ...string) {
+	params := fromOptions(queries()[b.kind.Resource+"/"+s.Name])
+	kind := *b.kind
+	kind.Kind = s.Kind.Kind // It is the options that have the name.
+	for _, method := range methods {
+		of := *b
+		of.kind = &kind
+		operation := "connect" + title1(groupName(b.kind.Group)) + title1(b.kind.Version) + title1(strings.ToLower(method)) + b.infix +
+			b.kind.Kind + b.subresourceInfix + suffix
+		r := of.route(method, path, "connect", operation, "", nil, params, 200)
+		r.description = "connect " + method + " requests to " + s.Name + " of " + b.kind.Kind
+		r.produces = []string{"*/*"}
+		if suffix != "" {
+			r.parameters = append(r.parameters, inPath("path", "path to the resource"))
+		}
+		b.routes = append(b.routes, r)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/http/rest/warnings"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -112,11 +113,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		h.Encoder.Error(w, r, response.MethodNotAllowed())
 		return
 	}
-	warnings := newWarnings(w.Header())
+	warned := warnings.New(w.Header())
 	if req.Kind != nil && req.Kind.Deprecated != "" {
-		warnings.add(req.Kind.Deprecated)
+		warned.Add(req.Kind.Deprecated)
 	}
-	r = r.WithContext(admission.WithWarnings(r.Context(), func(text string) { warnings.add(text) }))
+	r = r.WithContext(admission.WithWarnings(r.Context(), func(text string) { warned.Add(text) }))
 	resource := h.Registry.Resource(req.Kind)
 	if resource == nil && req.Kind.Custom { // removed since the path was resolved, or replaced
 		if again, ok := h.Resolve(r); ok && again.Verb == req.Verb {
@@ -127,7 +128,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, req Request) {
 		h.Encoder.Error(w, r, response.NotFound())
 		return
 	}
-	c := &call{Handler: h, w: w, r: r, req: req, resource: resource, warnings: warnings, began: time.Now()}
+	c := &call{Handler: h, w: w, r: r, req: req, resource: resource, warnings: warned, began: time.Now()}
 	if err := c.serve(); err != nil {
 		h.Encoder.Error(w, r, err)
 	}
@@ -140,7 +141,7 @@ type call struct {
 	r        *http.Request
 	req      Request
 	resource *registry.Resource
-	warnings *warnings
+	warnings *warnings.Header
 	began    time.Time
 	dryRun   bool // set if the body asks for a dry run
 }

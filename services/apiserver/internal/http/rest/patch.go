@@ -93,7 +93,7 @@ func (c *call) patch() error {
 	if err != nil {
 		return err
 	}
-	c.warnings.add(warnings...)
+	c.warnings.Add(warnings...)
 	return c.written(format, updated, false)
 }
 
@@ -134,7 +134,7 @@ func (c *call) apply(change *patch.Patch, opts metav1.PatchOptions) (obj scheme.
 		return nil
 	}, options)
 	if err == nil {
-		c.warnings.add(warnings...)
+		c.warnings.Add(warnings...)
 	}
 	return obj, made, err
 }

@@ -20,13 +20,15 @@ type Target struct {
 	Name string
 	// Subresource is empty for the object itself.
 	Subresource string
+	// Path is what follows a subresource that is a proxy, with its leading slash; empty if nothing does.
+	Path string
 	// Watch marks one of the deprecated watch paths.
 	Watch bool
 }
 
 // ParsePath parses an API path: /api/VERSION/... or /apis/GROUP/VERSION/..., then
-// [watch/][namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]]. It returns false if the table
-// serves nothing there.
+// [watch/][namespaces/NAMESPACE/]RESOURCE[/NAME[/SUBRESOURCE]], and any path below a subresource that is
+// a proxy. It returns false if the table serves nothing there.
 func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	var target Target
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -42,18 +44,21 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	if parts[0] == "watch" && len(parts) > 1 {
 		target.Watch, parts = true, parts[1:]
 	}
-	if slices.Contains(parts, "") {
-		return target, false
-	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		// A third part names a resource in the namespace, unless it is one of the few subresources
 		// of the namespace itself.
 		if kind := table.Resource(gv.WithResource(parts[2])); kind != nil && kind.Namespaced {
 			target.Namespace, parts = parts[1], parts[2:]
+			if target.Namespace == "" {
+				return target, false
+			}
 		}
 	}
+	if slices.Contains(parts[:min(len(parts), 3)], "") {
+		return target, false
+	}
 	target.Kind = table.Resource(gv.WithResource(parts[0]))
-	if target.Kind == nil || len(parts) > 3 || target.Kind.Virtual && !target.Kind.Observed && len(parts) > 1 {
+	if target.Kind == nil || target.Kind.Virtual && !target.Kind.Observed && len(parts) > 1 {
 		return target, false
 	}
 	if len(parts) > 1 {
@@ -65,15 +70,43 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	if target.Kind.Namespaced && target.Namespace == "" && (target.Name != "" || target.Kind.Virtual) {
 		return target, false
 	}
-	if target.Subresource != "" && (!target.Kind.HasSubresource(target.Subresource) || target.Watch) {
+	if target.Subresource == "" {
+		return target, true
+	}
+	row := target.Kind.Subresource(target.Subresource)
+	if row == nil || target.Watch || len(parts) > 3 && !row.Proxy {
 		return target, false
 	}
+	if row.Proxy {
+		target.Path = below(path, strings.Join(parts[3:], "/"))
+	}
 	return target, true
+}
+
+// below returns what follows a proxy in a path: rest, with the slashes around it that splitting took away.
+func below(path, rest string) string {
+	switch {
+	case rest == "" && !strings.HasSuffix(path, "/"):
+		return ""
+	case rest == "":
+		return "/"
+	case strings.HasSuffix(path, "/"):
+		return "/" + rest + "/"
+	}
+	return "/" + rest
 }
 
 // Verb returns Kubernetes' name of what an HTTP method does to the target; empty if the row of the
 // kind or of the subresource does not list it. watching reports that the query asks for a watch.
 func (t Target) Verb(method string, watching bool) string {
+	if row := t.Kind.Subresource(t.Subresource); row != nil && row.Proxy {
+		switch method {
+		case http.MethodHead:
+			return "get"
+		case http.MethodOptions:
+			return "options" // As in Kubernetes, whoever may do anything may do it.
+		}
+	}
 	verb := t.verb(method, watching || t.Watch)
 	if slices.Contains(t.verbs(), verb) && (!t.everywhere() || method == http.MethodGet) {
 		return verb

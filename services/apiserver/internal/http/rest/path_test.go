@@ -36,6 +36,11 @@ func TestParsePath(t *testing.T) {
 		"/apis/authorization.k8s.io/v1/localsubjectaccessreviews":              "",
 		"/apis/authorization.k8s.io/v1/namespaces/a/subjectaccessreviews":      "",
 		"/api/v1/namespaces/a/serviceaccounts/s/token":                         "serviceaccounts a/s/token POST=create",
+		"/api/v1/namespaces/a/pods/https:p:443/proxy":                          "pods a/https:p:443/proxy GET=get POST=create PUT=update PATCH=patch DELETE=delete",
+		"/api/v1/namespaces/a/services/s/proxy/":                               "services a/s/proxy/ GET=get POST=create PUT=update PATCH=patch DELETE=delete",
+		"/api/v1/nodes/n/proxy/a//b/":                                          "nodes /n/proxy/a//b/ GET=get POST=create PUT=update PATCH=patch DELETE=delete",
+		"/api/v1/watch/nodes/n/proxy/a":                                        "",
+		"/api/v1/nodes//proxy/a":                                               "",
 		"/api/v1/nodes/n/status":                                               "nodes /n/status GET=get PUT=update PATCH=patch",
 		"/apis/apps/v1/namespaces/a/deployments/d/scale":                       "deployments a/d/scale GET=get PUT=update PATCH=patch",
 		"/apis/apps/v1/watch/namespaces/a/deployments":                         "deployments a/ GET=watch",
@@ -65,7 +70,7 @@ func TestParsePath(t *testing.T) {
 		got := ""
 		if ok {
 			parts := []string{target.Kind.Resource}
-			if place := strings.TrimSuffix(target.Namespace+"/"+target.Name+"/"+target.Subresource, "/"); place != "/" {
+			if place := strings.TrimSuffix(target.Namespace+"/"+target.Name+"/"+target.Subresource, "/") + target.Path; place != "/" {
 				parts = append(parts, place)
 			}
 			for _, method := range target.Methods() {
@@ -83,12 +88,14 @@ func FuzzParsePath(f *testing.F) {
 	table := scheme.New()
 	f.Add("/api/v1/namespaces/a/pods/p/log")
 	f.Add("/apis/apps/v1/watch/deployments")
+	f.Add("/api/v1/nodes/n/proxy/a//b/")
 	f.Fuzz(func(t *testing.T, path string) {
 		target, ok := ParsePath(table, path)
 		if !ok {
 			return
 		}
-		if target.Kind == nil || target.Namespace != "" && !target.Kind.Namespaced || target.Subresource != "" && target.Name == "" {
+		if target.Kind == nil || target.Namespace != "" && !target.Kind.Namespaced || target.Subresource != "" && target.Name == "" ||
+			target.Path != "" && (!target.Kind.Subresource(target.Subresource).Proxy || !strings.HasSuffix(path, target.Path)) {
 			t.Errorf("%q parses to %+v", path, target)
 		}
 		if strings.Contains(target.Name+target.Namespace+target.Subresource, "/") {

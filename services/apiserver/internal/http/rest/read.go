@@ -105,7 +105,7 @@ func (c *call) warnUnreadable(keys []string) {
 	if more := len(keys) - len(warnings); more > 0 {
 		warnings = append(warnings, fmt.Sprintf("%d more cannot be read and are omitted", more))
 	}
-	c.warnings.add(warnings...)
+	c.warnings.Add(warnings...)
 }
 
 // sendList responds with a list, in the form that the client wants.

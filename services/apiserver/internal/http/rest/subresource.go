@@ -139,7 +139,7 @@ func (c *Call) FieldManager(given string) string { return c.call.writer(given) }
 func (c *Call) BodyDryRun(dryRun []string) error { return c.call.dry(dryRun) }
 
 // Warn adds warnings to the response.
-func (c *Call) Warn(texts ...string) { c.call.warnings.add(texts...) }
+func (c *Call) Warn(texts ...string) { c.call.warnings.Add(texts...) }
 
 // Send responds with an object.
 func (c *Call) Send(code int, format response.Format, obj runtime.Object) error {

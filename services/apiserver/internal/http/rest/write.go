@@ -40,7 +40,7 @@ func (c *call) create() error {
 	if err != nil {
 		return err
 	}
-	c.warnings.add(warnings...)
+	c.warnings.Add(warnings...)
 	c.trace(created)
 	return c.send(http.StatusCreated, format, created)
 }
@@ -69,7 +69,7 @@ func (c *call) readInto(obj runtime.Object, directive string) error {
 		obj.GetObjectKind().SetGroupVersionKind(want)
 	}
 	audit.From(c.ctx()).Request(obj)
-	c.warnings.add(warnings...)
+	c.warnings.Add(warnings...)
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (c *call) update() error {
 	if err != nil {
 		return err
 	}
-	c.warnings.add(warnings...)
+	c.warnings.Add(warnings...)
 	return c.written(format, updated, made)
 }
 
@@ -130,7 +130,7 @@ func (c *call) checkName(obj scheme.Object) error {
 // warnRepeatedOwners warns the client of owners that the object names twice; only one is kept.
 func (c *call) warnRepeatedOwners(obj scheme.Object) {
 	if warning := ownerreferences.WithoutRepeated(obj); warning != "" {
-		c.warnings.add(warning)
+		c.warnings.Add(warning)
 	}
 }
 

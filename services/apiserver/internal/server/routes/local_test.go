@@ -14,6 +14,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/bustest"
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/embedded"
@@ -60,7 +61,7 @@ func TestACarriedRequestIsNotLocal(t *testing.T) {
 		{Name: "etcd", Run: func(context.Context) error { return errors.New("etcd at x does not answer") }},
 	}}
 	running.Go(func() {
-		if err := bushttp.NewServer(bushttp.ServerConfig{Conn: server, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := serve.New(serve.Config{Conn: server, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			from <- r.RemoteAddr
 			health.ServeHTTP(w, r)
 		})}).Run(ctx); err != nil {

@@ -2,18 +2,15 @@ package api_test
 
 import (
 	"bufio"
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/libs/bus/bytestream"
-	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
@@ -36,32 +33,16 @@ func TestLogs(t *testing.T) {
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("without a node agent: got %v", err)
 	}
-	node := s.OnBus("system:node:n1")
-	served, err := bytestream.Transport{Conn: node}.Serve(ctx, subject.Node("n1", "logs"), "", func(ctx context.Context, request []byte, w io.Writer) error {
-		var asked struct {
-			UID       string
-			Container string
-			Follow    bool
-			TailLines int64
+	s.ServeNode("n1", func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		_, _ = fmt.Fprintf(w, "%s uid=%s tail=%s\n", r.URL.Path, query.Get("uid"), query.Get("tailLines"))
+		if query.Get("follow") == "true" {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
 		}
-		if err := json.Unmarshal(request, &asked); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "{}\nuid=%s container=%s tail=%d\n", asked.UID, asked.Container, asked.TailLines)
-		if asked.Follow {
-			<-ctx.Done()
-		}
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer served.Unsubscribe()
-	if err := node.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
 	lines := int64(3)
-	want := fmt.Sprintf("uid=%s container=c tail=3\n", pod.UID)
+	want := fmt.Sprintf("/containerLogs/default/p/c uid=%s tail=3\n", pod.UID)
 	if got, err := logs.GetLogs("p", &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx); err != nil || string(got) != want {
 		t.Errorf("got %q, %v; want %q", got, err, want)
 	}

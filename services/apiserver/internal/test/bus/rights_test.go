@@ -113,14 +113,14 @@ func TestHostileClients(t *testing.T) {
 			self := conn.Client()
 			other := victim.Client()
 			publish := append(slices.Clone(injected),
-				other.Ask("", "secrets"), other.API(), subject.Who(other.Inbox), subject.Node("n2", "logs"),
+				other.Ask("", "secrets"), other.API(), subject.Who(other.Inbox), subject.NodeAPI("n2"),
 				leader, subject.Lead("publisher", "x"),
 				subject.Client{Inbox: self.Inbox, Identity: subject.NoIdentity}.Ask("", "secrets"),
 				subject.Client{Inbox: self.Inbox, Identity: other.Identity + "x"}.Ask("", "secrets"),
 				subject.Client{Inbox: other.Inbox, Identity: self.Identity}.Ask("", "secrets"),
 			)
 			if name != "node n1" {
-				publish = append(publish, subject.Node("n1", "logs"))
+				publish = append(publish, subject.NodeAPI("n1"))
 			}
 			for _, subject := range publish {
 				if err := conn.Publish(ctx, subject, []byte(evil)); err != nil {
@@ -146,7 +146,7 @@ func TestHostileClients(t *testing.T) {
 			subjects := []string{
 				">", "gb.>", "gb.ask.>", "gb.api.>", "gb.who.*", "_INBOX.>", "_INBOX.*.>",
 				victims, "_INBOX." + other.Inbox + ".>", "$SYS.>", "$JS.>", "$JS.API.>", "$JS.EVENT.>", "$SYS.REQ.USER.AUTH", "_R_.>",
-				"gb.node.*.logs", subject.Node("n2", "logs"), "gb.lead.>", "gb.lead.*.*", "gb.lead.publisher.*", leader,
+				"gb.node.*.logs", subject.NodeAPI("n2"), "gb.lead.>", "gb.lead.*.*", "gb.lead.publisher.*", leader,
 			}
 			if name != "the controllers" { // These may read everything.
 				subjects = append(subjects, "gb.watch.>", "gb.watch.*.*.*.*.*", "gb.watch.core.>", subject.Resource("", "secrets"), subject.View("", "secrets", "", "default", ""))
@@ -169,7 +169,7 @@ func TestHostileClients(t *testing.T) {
 				}
 			}
 			if name == "node n1" {
-				for _, subject := range []string{subject.View("", "pods", "n1", "", ""), subject.View("", "nodes", "", "", "n1"), subject.Progress("", "pods"), subject.Node("n1", "logs")} {
+				for _, subject := range []string{subject.View("", "pods", "n1", "", ""), subject.View("", "nodes", "", "", "n1"), subject.Progress("", "pods"), subject.NodeAPI("n1")} {
 					if harness.Denied(t, conn, subject) {
 						t.Errorf("the client may not subscribe to its own %s", subject)
 					}

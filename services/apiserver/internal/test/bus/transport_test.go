@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,8 +25,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/garboard/garboard/libs/bus"
-	"github.com/garboard/garboard/libs/bus/bytestream"
-	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
@@ -297,7 +294,7 @@ func TestInformersOverNATS(t *testing.T) {
 	}
 }
 
-// TestLogsOverNATS follows the log of a pod, and is refused what would need another protocol.
+// TestLogsOverNATS follows the log of a pod, and connects to a command in it, through two servers over NATS.
 func TestLogsOverNATS(t *testing.T) {
 	t.Parallel()
 	s := harness.StartWithTokens(t)
@@ -314,28 +311,32 @@ func TestLogsOverNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, ended := make(chan string), make(chan struct{})
-	node := s.OnBus("system:node:n1")
-	served, err := bytestream.Transport{Conn: node}.Serve(ctx, subject.Node("n1", "logs"), "", func(ctx context.Context, _ []byte, w io.Writer) error {
-		_, _ = io.WriteString(w, "{}\n")
+	s.ServeNode("n1", func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		if r.Header.Get("Upgrade") != "" {
+			conn, _, err := control.Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"+r.URL.Path+"\n")
+			_, _ = io.Copy(conn, conn)
+			return
+		}
 		for {
+			_ = control.Flush()
 			select {
 			case line := <-next:
 				if _, err := io.WriteString(w, line); err != nil {
-					return err
+					t.Error(err)
 				}
-			case <-ctx.Done():
+			case <-r.Context().Done():
 				close(ended)
-				return nil
+				return
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { served.Unsubscribe(); <-served.Done() }()
-	if err := node.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
 	api := harness.Typed(t, s.Carried(t, s.WithToken(harness.MasterToken)))
 	log, err := api.CoreV1().Pods("default").GetLogs(name, &corev1.PodLogOptions{Follow: true}).Stream(ctx)
 	if err != nil {
@@ -355,11 +356,29 @@ func TestLogsOverNATS(t *testing.T) {
 	case <-time.After(harness.Patience):
 		t.Error("the log is still followed after its reader has gone")
 	}
-	err = api.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name(name).SubResource("exec").
-		SetHeader("Connection", "Upgrade").SetHeader("Upgrade", "SPDY/3.1").Do(ctx).Error()
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code != http.StatusNotImplemented {
-		t.Errorf("exec: got %v", err)
+	exec := api.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name(name).SubResource("exec").Param("command", "sh").URL()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, exec.String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}}
+	response, err := api.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, ok := response.Body.(io.ReadWriteCloser)
+	if response.StatusCode != http.StatusSwitchingProtocols || !ok {
+		t.Fatalf("exec: got %s", response.Status)
+	}
+	defer func() { _ = conn.Close() }()
+	for _, want := range []string{"/exec/default/" + name + "/c\n", "hello\n"} {
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(conn, got); err != nil || string(got) != want {
+			t.Fatalf("exec: got %q, %v; want %q", got, err, want)
+		}
+		if _, err := io.WriteString(conn, "hello\n"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/client"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
@@ -21,6 +24,28 @@ import (
 func (s *Server) OnBus(service string) *bus.Conn {
 	s.T.Helper()
 	return s.Bus.ConnectAs(client.BusConfig(s.Service(service), bus.Config{Name: service}))
+}
+
+// ServeNode serves the requests to a node until the test ends, in place of the node's agent.
+func (s *Server) ServeNode(node string, handler http.HandlerFunc) {
+	s.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	serving, ended := make(chan struct{}), make(chan error, 1)
+	server := serve.New(serve.Config{
+		Conn: s.OnBus("system:node:" + node), Node: node, Handler: handler, Drain: time.Millisecond, Serving: func() { close(serving) },
+	})
+	go func() { ended <- server.Run(ctx) }()
+	s.T.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.T.Errorf("serving node %s: %v", node, err)
+		}
+	})
+	select {
+	case <-serving:
+	case <-time.After(Patience):
+		s.T.Fatalf("node %s does not serve", node)
+	}
 }
 
 // Trusted connects to NATS with the apiservers' own key.

@@ -2,11 +2,10 @@ package replicas_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,8 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/garboard/garboard/libs/bus/bytestream"
-	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/services/apiserver/internal/test/harness"
 )
 
@@ -276,22 +273,9 @@ func replicasCarryLogs(t *testing.T, r *replicas) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := r.servers[0].OnBus("system:node:n1")
-	served, err := bytestream.Transport{Conn: node}.Serve(ctx, subject.Node("n1", "logs"), "", func(_ context.Context, request []byte, w io.Writer) error {
-		var asked struct{ UID string }
-		if err := json.Unmarshal(request, &asked); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "{}\nof %s\n", asked.UID)
-		return err
+	r.servers[0].ServeNode("n1", func(w http.ResponseWriter, request *http.Request) {
+		_, _ = fmt.Fprintf(w, "of %s\n", request.URL.Query().Get("uid"))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer served.Unsubscribe()
-	if err := node.Flush(ctx); err != nil {
-		t.Fatal(err)
-	}
 	for i, client := range r.clients {
 		got, err := client.CoreV1().Pods("default").GetLogs("p", &corev1.PodLogOptions{}).DoRaw(ctx)
 		if err != nil || string(got) != fmt.Sprintf("of %s\n", pod.UID) {

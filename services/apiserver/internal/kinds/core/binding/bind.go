@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/podcondition"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
@@ -23,7 +24,7 @@ func Bind(ctx context.Context, pods *registry.Resource, namespace, name string, 
 	if err := checkBinding(namespace, name, binding); err != nil {
 		return nil, err
 	}
-	if err := pods.Admit(ctx, namespace, name, "binding", binding, registry.IsDryRun(opts.DryRun)); err != nil {
+	if err := pods.Admit(ctx, admission.Create, namespace, name, "binding", binding, registry.IsDryRun(opts.DryRun)); err != nil {
 		return nil, err
 	}
 	bind := func(current scheme.Object) (scheme.Object, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/podcondition"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/policy/disruption"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
@@ -40,7 +41,7 @@ func Evict(ctx context.Context, reg *registry.Registry, namespace, name string, 
 	if err != nil {
 		return err
 	}
-	if err := pods.Admit(ctx, namespace, name, "eviction", eviction, registry.IsDryRun(del.DryRun)); err != nil {
+	if err := pods.Admit(ctx, admission.Create, namespace, name, "eviction", eviction, registry.IsDryRun(del.DryRun)); err != nil {
 		return err
 	}
 	// The rest is done by the eviction itself, for which the client needs no further rights.

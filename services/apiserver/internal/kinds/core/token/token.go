@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
@@ -74,7 +75,7 @@ func (i Issuer) Serve(c *rest.Call) error {
 		return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, at.Name,
 			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, account.GetUID()))
 	}
-	if err := c.Resource().Admit(c.Context(), at.Namespace, at.Name, at.Subresource, req, registry.IsDryRun(opts.DryRun)); err != nil {
+	if err := c.Resource().Admit(c.Context(), admission.Create, at.Namespace, at.Name, at.Subresource, req, registry.IsDryRun(opts.DryRun)); err != nil {
 		return err
 	}
 	if err := check(req); err != nil {

@@ -1,4 +1,5 @@
-package rest
+// Package warnings adds warnings to the header of a response, within the bounds of Kubernetes.
+package warnings
 
 import (
 	"net/http"
@@ -15,8 +16,8 @@ const (
 	maxWarning  = 256
 )
 
-// warnings adds warnings to the header of a response, each text once. It is safe for concurrent use.
-type warnings struct {
+// Header adds warnings to the header of a response, each text once. It is safe for concurrent use.
+type Header struct {
 	mu     sync.Mutex
 	header http.Header
 	texts  []string
@@ -25,9 +26,9 @@ type warnings struct {
 	cut    bool
 }
 
-// newWarnings returns warnings that have the ones that the header has already.
-func newWarnings(header http.Header) *warnings {
-	w := &warnings{header: header, known: map[string]bool{}}
+// New returns a Header that has the ones that the header has already.
+func New(header http.Header) *Header {
+	w := &Header{header: header, known: map[string]bool{}}
 	found, _ := utilnet.ParseWarningHeaders(header.Values("Warning"))
 	for _, warning := range found {
 		w.texts, w.known[warning.Text] = append(w.texts, warning.Text), true
@@ -36,7 +37,8 @@ func newWarnings(header http.Header) *warnings {
 	return w
 }
 
-func (w *warnings) add(texts ...string) {
+// Add adds texts that are new.
+func (w *Header) Add(texts ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, text := range texts {
@@ -57,7 +59,7 @@ func (w *warnings) add(texts ...string) {
 }
 
 // write adds one warning to the header.
-func (w *warnings) write(text string) {
+func (w *Header) write(text string) {
 	length := utf8.RuneCountInString(text)
 	if w.cut && length > maxWarning {
 		text, length = string([]rune(text)[:maxWarning]), maxWarning

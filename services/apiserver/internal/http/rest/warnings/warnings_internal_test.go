@@ -1,4 +1,4 @@
-package rest
+package warnings
 
 import (
 	"net/http"
@@ -37,9 +37,9 @@ func TestWarnings(t *testing.T) {
 			}
 			header.Add("Warning", warning)
 		}
-		w := newWarnings(header)
+		w := New(header)
 		for _, text := range c.add {
-			w.add(text)
+			w.Add(text)
 		}
 		found, errs := utilnet.ParseWarningHeaders(header.Values("Warning"))
 		var got []string
@@ -55,9 +55,9 @@ func TestWarnings(t *testing.T) {
 // TestMostWarnings: a response has about 4,096 characters of warnings, however many there are.
 func TestMostWarnings(t *testing.T) {
 	header := http.Header{}
-	w := newWarnings(header)
+	w := New(header)
 	for i := range 100 {
-		w.add(string(rune('a'+i)) + strings.Repeat("x", 500))
+		w.Add(string(rune('a'+i)) + strings.Repeat("x", 500))
 	}
 	if got := len(header.Values("Warning")); got != maxWarnings/maxWarning {
 		t.Errorf("the response has %d warnings", got)

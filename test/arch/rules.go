@@ -85,6 +85,7 @@ var rules = []rule{
 			"services/apiserver/internal/admission/webhooks",
 			"services/apiserver/internal/kinds/admissionregistration",
 			"services/controllers/internal/validatingpolicystatus",
+			"services/nodeagent/internal/server",
 			"services/apiserver/internal/http/audit", "services/apiserver/internal/kinds/apiextensions", "services/apiserver/internal/kinds/custom",
 			// The oracles below test/upstream and the conformance suite are modules of their own.
 			"test/upstream", "test/conformance/suite",

@@ -115,7 +115,8 @@ func fabric() dashboard {
 				{"sum(increase(garboard_bus_reconnects_total[$__rate_interval]))", "reconnects"},
 				{"sum(increase(garboard_bus_slow_handlers_total[$__rate_interval]))", "messages lost by slow handlers"},
 			}},
-			graph("Streams", "short", "sum by (job) (garboard_bus_streams)", "{{job}}").saying("Logs and requests being streamed."),
+			graph("Requests over NATS", "short", "sum by (job, server) (garboard_bushttp_requests)", "{{job}} {{server}}").
+				saying("In flight: of the API, and of nodes; watches, followed logs and sessions included."),
 			graph("Log: bytes", "bytes", "max by (stream) (garboard_log_bytes)", "{{stream}}"),
 			graph("Log: age of the oldest message", "s", "time() - max by (stream) (garboard_log_oldest_timestamp_seconds)", "{{stream}}").saying("How far back history can be read."),
 			{title: "Log: replicas", unit: "short", queries: []query{

@@ -27,7 +27,10 @@ type counting struct {
 
 func (c *counting) Do(ctx context.Context, call client.Call, into runtime.Object) error {
 	if call.Kind.Resource == "pods" {
-		time.Sleep(c.takes)
+		select {
+		case <-time.After(c.takes):
+		case <-ctx.Done():
+		}
 		switch call.Verb {
 		case "create":
 			c.created.Add(1)

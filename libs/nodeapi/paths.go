@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"maps"
 	"net/url"
 	"path"
 )
@@ -37,9 +38,7 @@ type Target struct {
 // is that of the options of the request, in the form of Kubernetes' API.
 func (t Target) URL(verb string, query url.Values) *url.URL {
 	values := url.Values{}
-	for name, all := range query {
-		values[name] = all
-	}
+	maps.Copy(values, query)
 	if t.UID != "" {
 		values.Set(UID, t.UID)
 	}

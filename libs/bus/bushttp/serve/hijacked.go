@@ -128,7 +128,7 @@ func (x *exchange) hangUp() {
 		x.ended = true
 		x.say(protocol.Frame{Kind: protocol.KindAnswer, Flags: protocol.FlagLast, Number: x.sent}.AppendTo(nil))
 	}
-	if !x.done && !(x.headed && x.body.done) {
+	if whole := x.headed && x.body.done; !x.done && !whole {
 		x.say(protocol.Frame{Kind: protocol.KindAbort}.AppendTo(nil))
 	}
 	x.done = true

@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestUpgrade(t *testing.T) {
 				sent <- errors.Join(err, conn.CloseWrite())
 			}()
 			got, err := io.ReadAll(conn)
-			if err != nil || !bytes.Equal(got, append(data[:len(data):len(data)], "and that is all"...)) {
+			if err != nil || !bytes.Equal(got, append(slices.Clip(data), "and that is all"...)) {
 				t.Errorf("got %d bytes of %d, %v", len(got), len(data), err)
 			}
 			if err := bushttptest.Receive(t, sent, "the end of the upload"); err != nil {

@@ -22,7 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // The types of client-go's dialers.
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -434,8 +434,7 @@ func (f *fabric) endDuring(ctx context.Context, protocol, pod string, end func()
 }
 
 func exitCode(err error) int {
-	var exit exec.CodeExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[exec.CodeExitError](err); ok {
 		return exit.Code
 	}
 	return -1

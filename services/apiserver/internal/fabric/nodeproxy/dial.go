@@ -27,6 +27,9 @@ func (n *Nodes) Dial(ctx context.Context, pod *corev1.Pod, port string) (net.Con
 	if pod.Spec.NodeName == "" {
 		return nil, fmt.Errorf("dialing pod %s/%s: it has no node", pod.Namespace, pod.Name)
 	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("dialing pod %s/%s: %w", pod.Namespace, pod.Name, context.Cause(ctx))
+	}
 	target := nodeapi.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID)}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	undo := context.AfterFunc(ctx, cancel)

@@ -1,12 +1,10 @@
 package bushttp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/deadline"
@@ -29,7 +27,7 @@ func (u Conn) Write(p []byte) (int, error) {
 		if written == len(p) {
 			return written, nil
 		}
-		room, err := u.waitForRoom()
+		room, err := u.room()
 		if err != nil {
 			return written, err
 		}
@@ -39,49 +37,6 @@ func (u Conn) Write(p []byte) (int, error) {
 		}
 		written += n
 	}
-}
-
-// waitForRoom waits for credit, and returns how much may be sent.
-func (u Conn) waitForRoom() (int, error) {
-	for {
-		u.mu.Lock()
-		left, over, late := u.allowed-min(u.sent, u.allowed), u.done || u.outEnded, u.writing.Late
-		u.mu.Unlock()
-		switch {
-		case over:
-			return 0, fmt.Errorf("writing over NATS: %w", net.ErrClosed)
-		case late:
-			return 0, fmt.Errorf("writing over NATS: %w", os.ErrDeadlineExceeded)
-		case left > 0:
-			return int(min(left, protocol.MaxBody)), nil
-		}
-		select {
-		case <-u.over:
-		case <-u.credited:
-		}
-	}
-}
-
-// say sends a part at its place; false if nothing more may be sent.
-func (u Conn) say(message *[]byte, f protocol.Frame) bool {
-	u.mu.Lock()
-	if u.done || u.outEnded {
-		u.mu.Unlock()
-		return false
-	}
-	f.Number = u.sent
-	*message = f.AppendTo((*message)[:0])
-	err := u.transport.conn.PublishRequest(context.WithoutCancel(u.request.Context()), u.server, u.transport.subject(u.number), *message)
-	if err == nil {
-		u.sent += uint64(len(f.Body))
-		u.outEnded = f.Last()
-	}
-	u.mu.Unlock()
-	if err != nil {
-		u.fail(fmt.Errorf("%w: %w", ErrLost, err))
-		return false
-	}
-	return true
 }
 
 // CloseWrite tells the handler that nothing more comes. Read goes on.

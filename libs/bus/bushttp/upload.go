@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"sync"
 
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
@@ -54,9 +56,9 @@ func (c *call) upload() {
 	part, message := c.transport.buffers.Get(), c.transport.buffers.Get()
 	defer c.transport.buffers.Put(part)
 	defer c.transport.buffers.Put(message)
-	for {
-		room, ok := c.room()
-		if !ok {
+	for total := uint64(0); ; {
+		room, err := c.room()
+		if err != nil {
 			return
 		}
 		*part = protocol.Grown(*part, room)
@@ -69,10 +71,8 @@ func (c *call) upload() {
 		if n == 0 && !end {
 			continue
 		}
-		c.mu.Lock()
-		f := protocol.Frame{Kind: protocol.KindRequest, Number: c.sent, Body: (*part)[:n]}
-		total := c.sent + uint64(n)
-		c.mu.Unlock()
+		f := protocol.Frame{Kind: protocol.KindRequest, Body: (*part)[:n]}
+		total += uint64(n)
 		if c.length >= 0 && (total > uint64(c.length) || end && total != uint64(c.length)) {
 			c.fail(wrongLength(c.length, total))
 			return
@@ -80,42 +80,47 @@ func (c *call) upload() {
 		if end {
 			f.Flags = protocol.FlagLast
 		}
-		*message = f.AppendTo((*message)[:0])
-		if !c.sendPart(*message, total) || end {
+		if !c.say(message, f) || end {
 			return
 		}
 	}
 }
 
-// room waits for credit and returns how many bytes may be sent now; ok is false when the call is
-// over.
-func (c *call) room() (int, bool) {
+// room waits for credit, and returns how many bytes may be sent now.
+func (c *call) room() (int, error) {
 	for {
 		c.mu.Lock()
-		left := c.allowed - c.sent
+		left, over, late := c.allowed-min(c.sent, c.allowed), c.done || c.outEnded, c.writing.Late
 		c.mu.Unlock()
-		if left > 0 {
-			return int(min(left, protocol.MaxBody)), true
+		switch {
+		case over:
+			return 0, fmt.Errorf("writing over NATS: %w", net.ErrClosed)
+		case late:
+			return 0, fmt.Errorf("writing over NATS: %w", os.ErrDeadlineExceeded)
+		case left > 0:
+			return int(min(left, protocol.MaxBody)), nil
 		}
 		select {
 		case <-c.over:
-			return 0, false
 		case <-c.credited:
 		}
 	}
 }
 
-// sendPart sends an encoded part, after which total bytes are sent.
-func (c *call) sendPart(message []byte, total uint64) bool {
+// say sends the next part; false if nothing more may be sent. It does so under the lock, so that no beat
+// counts a part that is sent after it.
+func (c *call) say(message *[]byte, f protocol.Frame) bool {
 	c.mu.Lock()
-	if c.done {
+	if c.done || c.outEnded {
 		c.mu.Unlock()
 		return false
 	}
-	// Under the lock, so that no beat counts a part that is sent after it.
-	err := c.transport.conn.PublishRequest(context.WithoutCancel(c.request.Context()), c.server, c.transport.subject(c.number), message)
+	f.Number = c.sent
+	*message = f.AppendTo((*message)[:0])
+	err := c.transport.conn.PublishRequest(context.WithoutCancel(c.request.Context()), c.server, c.transport.subject(c.number), *message)
 	if err == nil {
-		c.sent = total
+		c.sent += uint64(len(f.Body))
+		c.outEnded = f.Last()
 	}
 	c.mu.Unlock()
 	if err != nil {

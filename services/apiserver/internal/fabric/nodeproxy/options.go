@@ -169,9 +169,10 @@ func streamsQuery(stdin, stdout, stderr, tty bool) url.Values {
 	return query
 }
 
-// isTrue parses a boolean of a query as Kubernetes does: present means true, unless the value is "false"
-// or "0".
-func isTrue(query url.Values, name string) bool {
-	values, given := query[name]
-	return given && (len(values) == 0 || !strings.EqualFold(values[0], "false") && values[0] != "0")
+// isTrue parses a boolean of a query as Kubernetes does. One that is absent is false.
+func isTrue(query url.Values, name string) (value bool) {
+	if values, given := query[name]; given {
+		_ = runtime.Convert_Slice_string_To_bool(&values, &value, nil) // It has no errors.
+	}
+	return value
 }

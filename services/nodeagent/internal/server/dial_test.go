@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -20,8 +21,8 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// dialing returns a server of a node with pods that can be dialed. At port 80 of web something answers in
-// capitals once it has heard all, and at port 81 nothing listens.
+// dialing returns a server of a node with pods that can be dialed. At port 80 of web something answers a
+// line in capitals and then ends, and at port 81 nothing listens.
 func dialing(t *testing.T) (url string, dialed *[]string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -37,8 +38,8 @@ func dialing(t *testing.T) (url string, dialed *[]string) {
 			}
 			go func() {
 				defer func() { _ = conn.Close() }()
-				heard, _ := io.ReadAll(conn)
-				_, _ = io.WriteString(conn, strings.ToUpper(string(heard)))
+				heard, _ := bufio.NewReader(conn).ReadString('\n')
+				_, _ = io.WriteString(conn, strings.ToUpper(heard))
 			}()
 		}
 	}()
@@ -113,7 +114,7 @@ func TestDialRefusals(t *testing.T) {
 	}
 }
 
-// TestDial checks that bytes and the end of each direction are passed on.
+// TestDial checks that bytes, and the end of the pod's direction, are passed on.
 func TestDial(t *testing.T) {
 	url, dialed := dialing(t)
 	response := dialRequest(t, url+"/dial/default/web?port=80&uid=u1")
@@ -121,11 +122,12 @@ func TestDial(t *testing.T) {
 	if response.StatusCode != http.StatusSwitchingProtocols || !ok {
 		t.Fatalf("got %s", response.Status)
 	}
-	if _, err := io.WriteString(conn, "hello"); err != nil {
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		t.Fatal(err)
 	}
-	// The standard library's client cannot close one direction. Without an end the pod does not answer, so
-	// that the end of the whole must reach it.
+	if got, err := io.ReadAll(conn); string(got) != "HELLO\n" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}

@@ -193,7 +193,7 @@ func TestOpenAPIOfCustomKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ours := openapi.New(table, "v1.37.1", catalog.Of)
+	ours := openapi.New(table, "v1.37.1", catalog.Of, &openapi.Others{})
 	v2 := document(t, ours, "/openapi/v2")
 	for _, crd := range all {
 		for _, version := range crd.Spec.Versions {

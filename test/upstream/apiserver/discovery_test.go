@@ -97,7 +97,7 @@ func theirResources(t *testing.T) resourceTexts {
 func ourResources(t *testing.T) resourceTexts {
 	t.Helper()
 	ours, table := resourceTexts{}, scheme.New()
-	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{})
+	handler := discovery.New(discovery.Config{Table: table, Encoder: response.New(table, slog.New(slog.DiscardHandler))})
 	seen := map[string]bool{}
 	for _, kind := range table.Kinds() {
 		path := "/apis/" + kind.GroupVersion().String()

@@ -43,7 +43,7 @@ func notDescribed() map[string]string {
 // Kubernetes' golden files, and in those of a group and version the list of resources.
 func TestOpenAPIOfDiscovery(t *testing.T) {
 	table := scheme.New()
-	handler := openapi.New(table, "unversioned", func(*scheme.Kind) *kinds.Definition { return nil })
+	handler := openapi.New(table, "unversioned", func(*scheme.Kind) *kinds.Definition { return nil }, &openapi.Others{})
 	folder := filepath.Join(golden(t, "openapi-spec"), "v3")
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/plugins"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/turns"
@@ -34,13 +35,13 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Authorizer tells admission plugins whether the user may do what a write implies.
 	Authorizer authz.Authorizer
-	// Admission are admission plugins in addition to the built-in ones. EnableAdmission and
-	// DisableAdmission name plugins that override the default in either direction.
-	// AdmissionConfigurations are the plugins' own configurations, by name.
+	// Admission are admission plugins in addition to the built-in ones, EnableAdmission and DisableAdmission
+	// names of plugins against the default, and AdmissionConfigurations the plugins' own, by name.
 	Admission                         []admission.Plugin
 	EnableAdmission, DisableAdmission []string
 	AdmissionConfigurations           map[string][]byte
-	Identity                          string // names the apiserver in metrics
+	Identity                          string       // names the apiserver in metrics
+	Dial                              webhook.Dial // connects to webhooks; a net.Dialer's if nil
 }
 
 // Registry provides the resource of every served kind.
@@ -73,7 +74,7 @@ func New(config Config) (*Registry, error) {
 			*kinds.Catalog
 			*managedfields.Owners
 		}{config.Catalog, r.owners}, Logger: config.Logger, Registerer: config.Registerer,
-		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations, Identity: config.Identity,
+		Enable: config.EnableAdmission, Disable: config.DisableAdmission, Configurations: config.AdmissionConfigurations, Identity: config.Identity, Dial: config.Dial,
 	})
 	if err != nil {
 		return nil, err

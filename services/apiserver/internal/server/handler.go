@@ -31,6 +31,7 @@ import (
 // newHandler builds the handler of all requests.
 func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error) {
 	encoder := response.New(p.table, p.cfg.Logger)
+	p.aggregate(encoder)
 	metrics := filters.NewMetrics(p.cfg.Registerer, p.table)
 	p.measureCertificates()
 	p.measureExpressions()
@@ -50,7 +51,7 @@ func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error
 		return nil, err
 	}
 	return filters.New(filters.Config{
-		API: api, Other: other, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
+		API: api, Other: other, Remote: p.remote, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
 		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.Limits.RequestTimeout,
 		Origins: origins, GoawayChance: p.cfg.Serving.GoawayChance,
 		Limits: filters.Limits{Reads: p.cfg.Limits.MaxReads, Writes: p.cfg.Limits.MaxWrites, NoShares: p.cfg.Limits.NoShares},
@@ -63,10 +64,13 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 	if err != nil {
 		return nil, err
 	}
-	groups := discovery.New(p.table, encoder, discovery.Addresses{
-		External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
+	groups := discovery.New(discovery.Config{
+		Table: p.table, Encoder: encoder, Source: p.remote, Priority: priority,
+		Addresses: discovery.Addresses{
+			External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
+		},
 	})
-	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.Of)
+	schemas := openapi.New(p.table, routes.APIVersion(), p.catalog.Of, p.remote)
 	// Kubernetes serves these paths for GET alone, and those below without a wrapper for every method.
 	get := only(encoder, http.MethodGet)
 	own := only(encoder, http.MethodGet, http.MethodHead)

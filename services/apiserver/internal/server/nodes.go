@@ -37,7 +37,12 @@ func (p *plane) admitConnection(ctx context.Context, resource, namespace, name, 
 
 // pod reads a pod.
 func (p *plane) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	obj, err := registry.Of[*corev1.Pod](p.registry).Get(ctx, namespace, name)
+	return p.podAt(ctx, namespace, name, "")
+}
+
+// podAt reads a pod that is at least as new as a version.
+func (p *plane) podAt(ctx context.Context, namespace, name, version string) (*corev1.Pod, error) {
+	obj, err := registry.Of[*corev1.Pod](p.registry).GetAt(ctx, namespace, name, version)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +55,8 @@ func (p *plane) pod(ctx context.Context, namespace, name string) (*corev1.Pod, e
 
 // proxies returns what serves the proxies to pods, Services and nodes.
 func (p *plane) proxies(pods nodeproxy.Pods) nodeproxy.Proxies {
-	endpoints := p.endpoints()
-	services := nodeproxy.Services{Service: endpoints.Service, Slices: endpoints.Slices, Pod: p.pod}
 	return nodeproxy.Proxies{
-		Pods: pods, Endpoint: services.Endpoint, Dial: p.nodes.Dial,
+		Pods: pods, Endpoint: p.endpoints().PodOf, Dial: p.nodes.Dial,
 		HasNode: func(ctx context.Context, name string) error {
 			_, err := registry.Of[*corev1.Node](p.registry).Get(ctx, "", name)
 			return err

@@ -10,11 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/link"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodeproxy"
 	"github.com/garboard/garboard/services/apiserver/internal/http/access"
+	"github.com/garboard/garboard/services/apiserver/internal/http/aggregation"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
@@ -28,6 +31,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/availability"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/customresources"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/systemobjects"
@@ -80,6 +84,7 @@ func (s *Server) Run(ctx context.Context) error {
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
 		lifecycle.Stage{Name: "clients of NATS", Start: func(ctx context.Context) error { return p.link.Admit(ctx) }},
 		lifecycle.Stage{Name: "calls to nodes", Run: func(ctx context.Context) error { return p.nodes.Run(ctx) }},
+		lifecycle.Stage{Name: "aggregated APIs", Run: func(ctx context.Context) error { return p.available.Run(ctx) }},
 		lifecycle.Stage{Name: "requests over NATS", Run: p.serveNATS},
 		lifecycle.Stage{Name: "requests over HTTPS", Start: p.begin, End: p.finish},
 		p.shutdownDelay(),
@@ -101,20 +106,23 @@ type plane struct {
 	address string // HOST:PORT by which clients reach the server
 
 	// open sets these.
-	store    *store.Store
-	services *allocate.Services
-	catalog  *kinds.Catalog
-	feeds    *feed.Feeds
-	registry *registry.Registry
-	access   *access.Access
-	auditor  *audit.Auditor // nil if nothing is to be recorded
-	users    *authn.Authenticator
-	objects  *systemobjects.Objects
-	members  *kubernetesservice.Member
-	custom   *customresources.Keeper
-	link     *link.Link
-	nodes    *nodeproxy.Nodes
-	handler  http.Handler
+	store     *store.Store
+	services  *allocate.Services
+	catalog   *kinds.Catalog
+	feeds     *feed.Feeds
+	registry  *registry.Registry
+	access    *access.Access
+	auditor   *audit.Auditor // nil if nothing is to be recorded
+	users     *authn.Authenticator
+	objects   *systemobjects.Objects
+	members   *kubernetesservice.Member
+	custom    *customresources.Keeper
+	link      *link.Link
+	nodes     *nodeproxy.Nodes
+	dialer    *endpoints.Dialer
+	remote    *aggregation.APIs
+	available *availability.Keeper
+	handler   http.Handler
 	// etcdReady checks etcd. Any client may ask for it and each check is a quorum read, so
 	// concurrent callers share one.
 	etcdReady func(ctx context.Context) error
@@ -161,11 +169,14 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
+	p.nodes = nodeproxy.NewNodes(func() *bus.Conn { return p.link.Conn() }, p.cfg.Logger)
+	p.dialer = p.newDialer()
 	p.registry, err = registry.New(registry.Config{
 		Catalog: p.catalog, Store: st, Feeds: p.feeds, Logger: p.cfg.Logger,
 		Registerer: p.cfg.Registerer, Authorizer: p.access.Authorizer(), Admission: p.access.Plugins(),
 		EnableAdmission: p.cfg.Admission.Enable, DisableAdmission: p.cfg.Admission.Disable,
 		AdmissionConfigurations: p.cfg.Admission.Configurations(), Identity: kubernetesservice.LeaseName(p.cfg.Hostname),
+		Dial: p.dialer.Dial,
 	})
 	if err != nil {
 		return err
@@ -184,7 +195,7 @@ func (p *plane) assemble() error {
 	p.members = kubernetesservice.New(kubernetesservice.Config{
 		Table: p.table, Store: st, Registry: p.registry, Address: address, Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
 	})
-	converters, err := conversion.New(conversion.Config{Resolver: p.endpoints(), Registerer: p.cfg.Registerer})
+	converters, err := conversion.New(conversion.Config{Resolver: p.endpoints(), Dial: p.dialer.Dial, Registerer: p.cfg.Registerer})
 	if err != nil {
 		return err
 	}
@@ -203,7 +214,6 @@ func (p *plane) assemble() error {
 		Server: p.cfg, Table: p.table, Store: st, Feeds: p.feeds, Users: p.users, Access: p.access, Audit: p.auditor,
 		Self: p.self(), Trace: p.cfg.Trace, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
 	})
-	p.nodes = nodeproxy.NewNodes(p.link.Conn, p.cfg.Logger)
 	p.handler, err = p.newHandler(accounts)
 	return err
 }

@@ -3,21 +3,31 @@ package server
 import (
 	"context"
 	"fmt"
+	"net"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
 // cached asks for what the watch cache has.
 const cached = "0"
 
-// endpoints finds the webhooks of Services in the watch cache.
-func (p *plane) endpoints() webhook.Endpoints {
-	return webhook.Endpoints{
+// dialTimeout bounds how long a connection to an endpoint may take to be made. It is client-go's.
+const dialTimeout = 30 * time.Second
+
+// newDialer returns what connects to the endpoints of Services.
+func (p *plane) newDialer() *endpoints.Dialer {
+	return endpoints.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext, p.nodes.Dial)
+}
+
+// endpoints finds the endpoints of Services in the watch cache.
+func (p *plane) endpoints() endpoints.Services {
+	return endpoints.Services{
 		Service: func(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 			found, err := registry.Of[*corev1.Service](p.registry).GetAt(ctx, namespace, name, cached)
 			if err != nil {
@@ -41,6 +51,9 @@ func (p *plane) endpoints() webhook.Endpoints {
 				}
 			}
 			return slices, nil
+		},
+		Pod: func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+			return p.podAt(ctx, namespace, name, cached)
 		},
 	}
 }

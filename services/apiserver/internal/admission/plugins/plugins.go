@@ -48,6 +48,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/taints"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/webhooks"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
 )
 
 // Config configures the plugins. Table and Lookup are required.
@@ -71,6 +72,8 @@ type Config struct {
 	Extra []admission.Plugin
 	// Enable and Disable name plugins to run, or not to run, against the default.
 	Enable, Disable []string
+	// Dial connects to webhooks; a net.Dialer's if nil.
+	Dial webhook.Dial
 	// Identity names the apiserver in metrics.
 	Identity string
 	// Configurations are the documents of plugins, by name; see the function Configurations.
@@ -250,7 +253,7 @@ func validatingWebhooks(c Config) (admission.Plugin, error) {
 func (c Config) webhooks(name string) webhooks.Config {
 	return webhooks.Config{
 		Objects: c.objects(), Kinds: c.Definitions, Authorizer: c.Authorizer, Document: c.Configurations[name],
-		Identity: c.Identity, Logger: c.Logger, Registerer: c.Registerer,
+		Identity: c.Identity, Logger: c.Logger, Registerer: c.Registerer, Dial: c.Dial,
 	}
 }
 

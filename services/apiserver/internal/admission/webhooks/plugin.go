@@ -27,6 +27,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/admission/attributes"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/configuration"
 	"github.com/garboard/garboard/services/apiserver/internal/admission/manifests"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
@@ -49,6 +50,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
+	// Dial connects to webhooks; a net.Dialer's if nil.
+	Dial webhook.Dial
 	// Proxy returns the proxy for calls by URL; that of the environment if nil.
 	Proxy func(*http.Request) (*url.URL, error)
 }
@@ -170,12 +173,16 @@ func newPlugin(cfg Config, step step) (*plugin, error) {
 		clients: webhook.New(webhook.Config{
 			Documents: documents, Versions: schema.GroupVersions(versions), UserAgent: "kube-apiserver-admission", Proxy: cfg.Proxy,
 			Credentials: credentials,
-			Resolver: webhook.Endpoints{
+			Dial:        cfg.Dial,
+			Resolver: endpoints.Services{
 				Service: func(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 					return admission.Get[*corev1.Service](ctx, cfg.Objects, namespace, name)
 				},
 				Slices: func(ctx context.Context, namespace string) ([]*discoveryv1.EndpointSlice, error) {
 					return admission.List[*discoveryv1.EndpointSlice](ctx, cfg.Objects, namespace)
+				},
+				Pod: func(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+					return admission.Get[*corev1.Pod](ctx, cfg.Objects, namespace, name)
 				},
 			},
 		}),

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodeproxy"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
@@ -72,7 +73,7 @@ func proxied(t *testing.T, a *agent) (url string, dialed func() []string) {
 		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
 	}
 	encoder := response.New(scheme.New(), slog.New(slog.DiscardHandler))
-	services := nodeproxy.Services{
+	services := endpoints.Services{
 		Pod: find,
 		Service: func(_ context.Context, _, name string) (*corev1.Service, error) {
 			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, nil
@@ -100,7 +101,7 @@ func proxied(t *testing.T, a *agent) (url string, dialed func() []string) {
 				return nil
 			},
 		},
-		Endpoint: services.Endpoint,
+		Endpoint: services.PodOf,
 		Dial: func(ctx context.Context, pod *corev1.Pod, port string) (net.Conn, error) {
 			all = append(all, pod.Name+":"+port)
 			switch port {

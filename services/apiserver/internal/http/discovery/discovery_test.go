@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/apiservices"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +28,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // TestClientGo reads discovery with client-go's own discovery client, in both forms.
 func TestClientGo(t *testing.T) {
 	table := scheme.New()
-	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{External: "127.0.0.1:6443"})
+	handler := discovery.New(discovery.Config{
+		Table: table, Encoder: response.New(table, slog.New(slog.DiscardHandler)), Addresses: discovery.Addresses{External: "127.0.0.1:6443"}, Priority: priority,
+	})
 	var seen atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen.Add(1)
@@ -113,6 +116,12 @@ func TestClientGo(t *testing.T) {
 	}
 }
 
+// priority is that of the APIServices.
+func priority(kind *scheme.Kind) discovery.Priority {
+	group, version := apiservices.Priority(kind)
+	return discovery.Priority{Group: group, Version: version}
+}
+
 // preferred returns the groups and versions in Kubernetes' order, in which kubectl looks for a
 // resource without a group.
 func preferred() []string {
@@ -127,7 +136,7 @@ func preferred() []string {
 
 func TestAnswers(t *testing.T) {
 	table := scheme.New()
-	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{})
+	handler := discovery.New(discovery.Config{Table: table, Encoder: response.New(table, slog.New(slog.DiscardHandler))})
 	ask := func(method, path, accept, match string) *httptest.ResponseRecorder {
 		req := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 		req.Header.Set("Accept", accept)
@@ -163,9 +172,9 @@ func TestAnswers(t *testing.T) {
 // TestAddresses: a client in the range of services also gets the address of the Service.
 func TestAddresses(t *testing.T) {
 	table := scheme.New()
-	handler := discovery.New(table, response.New(table, slog.New(slog.DiscardHandler)), discovery.Addresses{
+	handler := discovery.New(discovery.Config{Table: table, Encoder: response.New(table, slog.New(slog.DiscardHandler)), Addresses: discovery.Addresses{
 		External: "192.0.2.1:6443", Services: netip.MustParsePrefix("10.96.0.0/12"), Internal: "10.96.0.1:443",
-	})
+	}})
 	everyone := metav1.ServerAddressByClientCIDR{ClientCIDR: "0.0.0.0/0", ServerAddress: "192.0.2.1:6443"}
 	service := metav1.ServerAddressByClientCIDR{ClientCIDR: "10.96.0.0/12", ServerAddress: "10.96.0.1:443"}
 	for from, want := range map[string][]metav1.ServerAddressByClientCIDR{

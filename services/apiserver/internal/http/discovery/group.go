@@ -14,17 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// documents describe the kinds that are served, by path.
+// documents describe what is served, by path. They do not change.
 type documents struct {
 	plain map[string]runtime.Object
 	// together encodes the aggregated documents when they are first requested.
 	together map[string]func() (document, error)
 	groups   map[string]*group
+	others   *Others // of which they tell
 }
 
 // document is an encoded aggregated document.
@@ -33,27 +33,28 @@ type document struct {
 	etag string
 }
 
-// group is what documents tell of one group, while its kinds are the same.
+// group is what documents tell of one group, while what serves it is the same.
 type group struct {
-	kinds []*scheme.Kind
-	plain map[string]runtime.Object // by path
+	entries []*entry
+	plain   map[string]runtime.Object // by path
 	// about is the group's place in the list of groups.
 	about metav1.APIGroup
 	// item encodes the group's place in an aggregated document when it is first needed.
 	item func() ([]byte, error)
 }
 
-// describe builds the documents of kinds. It takes over the groups of others whose kinds are the same.
-func describe(kinds []*scheme.Kind, before documents) documents {
-	names, of := grouped(scheme.Served(kinds))
-	h := documents{plain: map[string]runtime.Object{}, groups: make(map[string]*group, len(names))}
+// describe builds the documents of kinds and others. It takes over the groups of earlier documents that are
+// the same.
+func describe(kinds []*scheme.Kind, others *Others, priority func(*scheme.Kind) Priority, before *documents) *documents {
+	h := &documents{plain: map[string]runtime.Object{}, groups: map[string]*group{}, others: others}
 	h.plain["/api"] = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	all := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 	var core, named []*group
-	for _, name := range names {
+	for _, versions := range entries(scheme.Served(kinds), others, priority) {
+		name := versions[0].Group
 		one := before.groups[name]
-		if one == nil || !slices.Equal(one.kinds, of[name]) {
-			one = newGroup(of[name])
+		if one == nil || !slices.EqualFunc(one.entries, versions, (*entry).same) {
+			one = newGroup(versions)
 		}
 		h.groups[name] = one
 		maps.Copy(h.plain, one.plain)
@@ -68,13 +69,19 @@ func describe(kinds []*scheme.Kind, before documents) documents {
 	return h
 }
 
-// newGroup builds what is told of a group, which has the kinds.
-func newGroup(kinds []*scheme.Kind) *group {
-	g := &group{kinds: kinds, plain: map[string]runtime.Object{}, about: metav1.APIGroup{Name: kinds[0].Group}}
-	versions := versionsOf(kinds)
-	for _, gv := range versions {
-		g.plain[path(gv)] = resourceList(gv, kindsOf(kinds, gv))
-		g.about.Versions = append(g.about.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
+// same reports whether two versions are served by the same.
+func (e *entry) same(other *entry) bool {
+	return e.GroupVersion == other.GroupVersion && e.api == other.api && slices.Equal(e.kinds, other.kinds)
+}
+
+// newGroup builds what is told of a group, of which it gets all versions, the preferred one first.
+func newGroup(versions []*entry) *group {
+	g := &group{entries: versions, plain: map[string]runtime.Object{}, about: metav1.APIGroup{Name: versions[0].Group}}
+	for _, one := range versions {
+		if one.api == nil { // Otherwise its server is asked.
+			g.plain[path(one.GroupVersion)] = resourceList(one.GroupVersion, one.kinds)
+		}
+		g.about.Versions = append(g.about.Versions, metav1.GroupVersionForDiscovery{GroupVersion: one.String(), Version: one.Version})
 	}
 	if g.about.Name != "" {
 		g.about.PreferredVersion = g.about.Versions[0]
@@ -84,14 +91,25 @@ func newGroup(kinds []*scheme.Kind) *group {
 	}
 	g.item = sync.OnceValues(func() ([]byte, error) {
 		item := apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.about.Name}}
-		for _, gv := range versions {
-			item.Versions = append(item.Versions, apidiscoveryv2.APIVersionDiscovery{
-				Version: gv.Version, Resources: discoveries(kindsOf(kinds, gv)), Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent,
-			})
+		for _, one := range versions {
+			item.Versions = append(item.Versions, one.discovery())
 		}
 		return json.Marshal(item)
 	})
 	return g
+}
+
+// discovery returns the place of a version in an aggregated document.
+func (e *entry) discovery() apidiscoveryv2.APIVersionDiscovery {
+	told := apidiscoveryv2.APIVersionDiscovery{Version: e.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
+	if e.api == nil {
+		told.Resources = discoveries(e.kinds)
+		return told
+	}
+	if told.Resources = e.api.Resources; !e.api.Current {
+		told.Freshness = apidiscoveryv2.DiscoveryFreshnessStale
+	}
+	return told
 }
 
 // together returns what encodes an aggregated document of groups.
@@ -118,47 +136,6 @@ func together(path string, groups []*group) func() (document, error) {
 		sum := sha256.Sum256(data)
 		return document{data: data, etag: `"` + strings.ToUpper(hex.EncodeToString(sum[:])) + `"`}, nil
 	})
-}
-
-// grouped returns the kinds of each served group, and the groups in the order of their first kinds.
-func grouped(served []*scheme.Kind) (names []string, kinds map[string][]*scheme.Kind) {
-	kinds = map[string][]*scheme.Kind{}
-	for _, kind := range served {
-		if kinds[kind.Group] == nil {
-			names = append(names, kind.Group)
-		}
-		kinds[kind.Group] = append(kinds[kind.Group], kind)
-	}
-	return names, kinds
-}
-
-// versionsOf returns the versions of a group, the preferred one first: in the order of the table
-// for a built-in group, by their names for another.
-func versionsOf(kinds []*scheme.Kind) []schema.GroupVersion {
-	var versions []schema.GroupVersion
-	builtin := false
-	for _, kind := range kinds {
-		builtin = builtin || !kind.Custom
-		if gv := kind.GroupVersion(); !slices.Contains(versions, gv) {
-			versions = append(versions, gv)
-		}
-	}
-	if !builtin {
-		slices.SortFunc(versions, func(a, b schema.GroupVersion) int {
-			return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
-		})
-	}
-	return versions
-}
-
-func kindsOf(group []*scheme.Kind, gv schema.GroupVersion) []*scheme.Kind {
-	var kinds []*scheme.Kind
-	for _, kind := range group {
-		if kind.GroupVersion() == gv {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
 }
 
 func path(gv schema.GroupVersion) string {

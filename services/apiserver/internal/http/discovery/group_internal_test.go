@@ -12,9 +12,10 @@ import (
 // TestGroupsAreKept: groups whose kinds are the same are not described again, and the document that is joined of
 // them has them all.
 func TestGroupsAreKept(t *testing.T) {
-	kinds := scheme.New().Kinds()
-	first := describe(kinds, documents{})
-	second := describe(kinds[:len(kinds)-1], first)
+	kinds, none := scheme.New().Kinds(), &Others{}
+	equal := func(*scheme.Kind) Priority { return Priority{} }
+	first := describe(kinds, none, equal, &documents{})
+	second := describe(kinds[:len(kinds)-1], none, equal, first)
 	changed := kinds[len(kinds)-1].Group
 	for name, one := range second.groups {
 		if kept := first.groups[name] == one; kept == (name == changed) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,8 +42,8 @@ func isLong(table *scheme.Table, a authz.Attributes) bool {
 		return false
 	}
 	kind := table.Resource(schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource})
-	if kind == nil {
-		return false
+	if kind == nil { // Another server may have it.
+		return slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, a.Subresource)
 	}
 	row := kind.Subresource(a.Subresource)
 	return row != nil && row.LongRunning

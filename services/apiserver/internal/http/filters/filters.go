@@ -57,6 +57,8 @@ type Config struct {
 	// Timeout bounds every request that is not long-running; DefaultTimeout if 0, no bound if
 	// negative.
 	Timeout time.Duration
+	// Remote serves what other servers have; nil for nothing.
+	Remote Remote
 	// Origins are the origins whose scripts may use the API from a browser.
 	Origins []*regexp.Regexp
 	// GoawayChance is the fraction of HTTP/2 requests after which the client has to connect anew.
@@ -65,6 +67,13 @@ type Config struct {
 	Metrics      *Metrics
 	// Trace records spans of requests; it may be nil.
 	Trace *trace.Recorder
+}
+
+// Remote passes requests on to other servers. They come before API and Other.
+type Remote interface {
+	http.Handler
+	// Serves reports whether another server has what is at a path.
+	Serves(path string) bool
 }
 
 // Chain is the server's outermost handler.
@@ -91,9 +100,11 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(auditHeader, id)
 	r = r.WithContext(logid.With(r.Context(), id))
 	target, isResource := c.API.Resolve(r)
+	remote := c.Remote != nil && c.Remote.Serves(r.URL.Path)
+	isResource = isResource && !remote
 	recorder := &recorder{ResponseWriter: w}
 	q := &request{
-		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, wants: authz.FromRequest(r),
+		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, remote: remote, wants: authz.FromRequest(r),
 		what: labels(r, target, isResource),
 	}
 	q.long = isLong(c.API.Table, q.wants)
@@ -143,6 +154,7 @@ type request struct {
 	began      time.Time
 	target     rest.Request
 	isResource bool
+	remote     bool
 	wants      authz.Attributes
 	what       []string // the labels of its metrics
 	long       bool     // long-running: it has no deadline
@@ -245,7 +257,11 @@ func (q *request) enter() {
 		return
 	}
 	defer q.trace()()
-	if q.isResource {
+	switch {
+	case q.remote:
+		q.Remote.ServeHTTP(q.w, q.r)
+		return
+	case q.isResource:
 		q.API.Serve(q.w, q.r, q.target)
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,15 +54,19 @@ type server struct {
 }
 
 // Handler serves the documents of the kinds that are served now.
-type Handler struct{ documents *scheme.Derived[*server] }
+type Handler struct {
+	documents *scheme.Derived[*server]
+	source    Source
+	joined    atomic.Pointer[joined]
+}
 
 // New returns the handler of /openapi/v2, /openapi/v3 and everything below it. version is the
 // API's, for example v1.37.2. definition returns what else is known of a kind; nil for a kind that is
-// being removed.
-func New(table *scheme.Table, version string, definition func(*scheme.Kind) *kinds.Definition) *Handler {
+// being removed. The index of OpenAPI v3 also has the documents of source, which others serve.
+func New(table *scheme.Table, version string, definition func(*scheme.Kind) *kinds.Definition, source Source) *Handler {
 	d := newDocuments(table, version)
 	before := &server{}
-	return &Handler{scheme.Derive(table, func(served []*scheme.Kind) *server {
+	return &Handler{source: source, documents: scheme.Derive(table, func(served []*scheme.Kind) *server {
 		d.subjects = subjectsOf(scheme.Served(served), definition)
 		before = d.describe(before)
 		return before
@@ -74,7 +79,14 @@ func newDocuments(table *scheme.Table, version string) documents {
 
 // ServeHTTP serves a document.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.documents.Get().ServeHTTP(w, r)
+	s := h.documents.Get()
+	if others := h.source.OpenAPI(); r.URL.Path == v3Path && len(others.URLs) > 0 {
+		if err := serve(w, r, &h.join(s, others).document, forms("v3")[0], false); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+		return
+	}
+	s.ServeHTTP(w, r)
 }
 
 // describe returns the server of all documents. It takes over what another server has of the same kinds.

@@ -26,7 +26,7 @@ func handler(t testing.TB) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return openapi.New(table, "v1.37.2", catalog.Of)
+	return openapi.New(table, "v1.37.2", catalog.Of, &openapi.Others{})
 }
 
 func get(t testing.TB, h http.Handler, path, accept string) *httptest.ResponseRecorder {

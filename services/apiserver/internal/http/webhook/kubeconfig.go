@@ -35,7 +35,7 @@ func FromKubeconfig(file string, cfg Config) (*Client, error) {
 		secured = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	secured.NextProtos = []string{"http/1.1"}
-	transport := newTransport(secured)
+	transport := newTransport(secured, cfg.Dial)
 	if transport.Proxy = cfg.Proxy; config.Proxy != nil {
 		transport.Proxy = config.Proxy
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 )
 
 // maxHeaders is the size of the largest header of an answer that is read, in bytes.
@@ -12,9 +15,12 @@ const maxHeaders = 64 << 10
 
 // Resolver finds where a Service is served.
 type Resolver interface {
-	// Resolve returns HOST:PORT of one ready endpoint of a Service's port. Its errors are API errors.
-	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
+	// Resolve returns one ready endpoint of a Service's port. Its errors are API errors.
+	Resolve(ctx context.Context, namespace, name string, port int32) (endpoints.Endpoint, error)
 }
+
+// Dial connects to an address, like net.Dialer's DialContext. A nil Dial stands for that.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // resolving sends each request to an endpoint of a Service, so that a change of endpoints counts at
 // once. Connections are reused by endpoint.
@@ -29,11 +35,11 @@ func (r resolving) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // The texts are Kubernetes'.
 	}
-	resolved := request.Clone(request.Context())
+	resolved := request.Clone(endpoints.With(request.Context(), endpoint))
 	if resolved.Host == "" {
 		resolved.Host = request.URL.Host
 	}
-	resolved.URL.Host = endpoint
+	resolved.URL.Host = endpoint.Address
 	return r.next.RoundTrip(resolved) //nolint:wrapcheck // The texts are Kubernetes'.
 }
 

@@ -77,7 +77,7 @@ func (t Target) key() key {
 	return k
 }
 
-// Config configures Clients. All fields but Proxy and MaxAnswer are required.
+// Config configures Clients. Documents, Versions, Resolver and UserAgent are required.
 type Config struct {
 	// Documents is a scheme of the documents that are sent and received, in the API versions that
 	// Versions lists.
@@ -85,6 +85,9 @@ type Config struct {
 	Versions  runtime.GroupVersioner
 	// Resolver finds the endpoints of Services.
 	Resolver Resolver
+	// Dial connects to the endpoints of Services, which are in the context (endpoints.With), and to the hosts
+	// of URLs.
+	Dial Dial
 	// Credentials tell webhooks who calls them; it may be nil.
 	Credentials *Credentials
 	// UserAgent names the caller.
@@ -115,6 +118,9 @@ func New(cfg Config) *Clients {
 func (c Config) defaulted() Config {
 	if c.Proxy == nil {
 		c.Proxy = http.ProxyFromEnvironment
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: dialTime, KeepAlive: dialTime}).DialContext
 	}
 	if c.MaxAnswer == 0 {
 		c.MaxAnswer = defaultMaxAnswer
@@ -199,7 +205,7 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 		}
 	}
-	transport := newTransport(secured)
+	transport := newTransport(secured, c.cfg.Dial)
 	var round http.RoundTripper = bounded{transport, c.cfg.MaxAnswer}
 	switch s := target.Service; {
 	case s != nil:
@@ -226,9 +232,9 @@ func (c *Clients) newClient(target Target) (*Client, error) {
 
 // newTransport returns the connections of a client. One carries one call at a time, so that calls
 // spread over the endpoints of a Service.
-func newTransport(secured *tls.Config) *http.Transport {
+func newTransport(secured *tls.Config, dial Dial) *http.Transport {
 	return &http.Transport{
-		TLSClientConfig: secured, DialContext: (&net.Dialer{Timeout: dialTime, KeepAlive: dialTime}).DialContext,
+		TLSClientConfig: secured, DialContext: dial,
 		TLSHandshakeTimeout: handshakeTime, MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTime,
 		MaxResponseHeaderBytes: maxHeaders,
 	}

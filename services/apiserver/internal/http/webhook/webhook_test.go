@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
 	"github.com/garboard/garboard/services/apiserver/internal/http/webhook/webhooktest"
 )
@@ -28,8 +29,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // resolve is a Resolver.
 type resolve func(namespace, name string, port int32) (string, error)
 
-func (r resolve) Resolve(_ context.Context, namespace, name string, port int32) (string, error) {
-	return r(namespace, name, port)
+func (r resolve) Resolve(_ context.Context, namespace, name string, port int32) (endpoints.Endpoint, error) {
+	address, err := r(namespace, name, port)
+	return endpoints.Endpoint{Address: address}, err
 }
 
 func newClients(t *testing.T, resolver webhook.Resolver) *webhook.Clients {

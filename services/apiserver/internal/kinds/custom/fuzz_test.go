@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/apiextensions"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
@@ -23,8 +24,8 @@ import (
 // unresolved is a Resolver without Services.
 type unresolved struct{}
 
-func (unresolved) Resolve(context.Context, string, string, int32) (string, error) {
-	return "", errors.New("no such service")
+func (unresolved) Resolve(context.Context, string, string, int32) (endpoints.Endpoint, error) {
+	return endpoints.Endpoint{}, errors.New("no such service")
 }
 
 // slowest is how long anything may take that the fuzzer finds; race detectors and busy machines included.

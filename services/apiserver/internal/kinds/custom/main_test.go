@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 )
@@ -31,8 +32,8 @@ versions:
 // nowhere is a Resolver without Services.
 type nowhere struct{}
 
-func (nowhere) Resolve(context.Context, string, string, int32) (string, error) {
-	return "", errors.New("no such service")
+func (nowhere) Resolve(context.Context, string, string, int32) (endpoints.Endpoint, error) {
+	return endpoints.Endpoint{}, errors.New("no such service")
 }
 
 // definitionOf returns a CustomResourceDefinition with a spec in YAML, whose names are accepted.

@@ -40,6 +40,25 @@ func priorities() map[schema.GroupVersion]priority {
 	return of
 }
 
+// customGroup and customVersion are the priorities of custom kinds (kubernetes, pkg/controlplane/controller/crdregistration).
+const customGroup, customVersion = 1000, 100
+
+// firstGroup is above the priority of all APIServices: the group of APIService has none, and comes first.
+const firstGroup = 20001
+
+// Priority returns the priority of the group and version of a served kind.
+func Priority(kind *scheme.Kind) (group, version int32) {
+	switch found, known := priorities()[kind.GroupVersion()]; {
+	case kind.Custom:
+		return customGroup, customVersion
+	case known:
+		return found.group, found.version
+	case kind.Group == apiregistrationv1.GroupName:
+		return firstGroup, 0
+	}
+	return 0, 0
+}
+
 // Of returns an object for every group and version of the table's built-in kinds, in the table's
 // order.
 func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
 )
@@ -22,8 +23,8 @@ import (
 // nowhere is a resolver without Services.
 type nowhere struct{}
 
-func (nowhere) Resolve(context.Context, string, string, int32) (string, error) {
-	return "", errors.New("no such service")
+func (nowhere) Resolve(context.Context, string, string, int32) (endpoints.Endpoint, error) {
+	return endpoints.Endpoint{}, errors.New("no such service")
 }
 
 // world is a registry with a keeper.

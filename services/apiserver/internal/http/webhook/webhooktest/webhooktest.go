@@ -47,7 +47,10 @@ func Start(t testing.TB, handler http.Handler, names ...string) *Server {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(handler)
-	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server.TLS = &tls.Config{
+		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	}
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // Clients that do not trust it are a part of tests.
 	server.StartTLS()
 	t.Cleanup(server.Close)

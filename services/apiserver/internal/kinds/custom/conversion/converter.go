@@ -32,6 +32,8 @@ type crd = apiextensionsv1.CustomResourceDefinition
 type Config struct {
 	// Resolver finds the endpoints of Services. Required.
 	Resolver webhook.Resolver
+	// Dial connects to webhooks; a net.Dialer's if nil.
+	Dial webhook.Dial
 	// Registerer receives metrics under Kubernetes' names; nil for none.
 	Registerer prometheus.Registerer
 	// Timeout bounds a call of a webhook; a minute if 0.
@@ -62,7 +64,7 @@ func New(cfg Config) (*Converters, error) {
 		metrics: newMetrics(cfg.Registerer), timeout: cfg.Timeout,
 		clients: webhook.New(webhook.Config{
 			Documents: documents, Versions: schema.GroupVersions{apiextensionsv1.SchemeGroupVersion, apiextensionsv1beta1.SchemeGroupVersion},
-			Resolver: cfg.Resolver, UserAgent: "kube-apiserver-admission", Proxy: cfg.Proxy, MaxAnswer: maxAnswer,
+			Resolver: cfg.Resolver, Dial: cfg.Dial, UserAgent: "kube-apiserver-admission", Proxy: cfg.Proxy, MaxAnswer: maxAnswer,
 		}),
 	}, nil
 }

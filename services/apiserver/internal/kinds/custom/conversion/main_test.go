@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 	"github.com/garboard/garboard/services/apiserver/internal/http/webhook/webhooktest"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom/conversion"
 )
@@ -33,8 +34,8 @@ var v1, v2 = schema.GroupVersion{Group: "example.org", Version: "v1"}, schema.Gr
 // nowhere is a Resolver without Services.
 type nowhere struct{}
 
-func (nowhere) Resolve(context.Context, string, string, int32) (string, error) {
-	return "", errors.New("no such service")
+func (nowhere) Resolve(context.Context, string, string, int32) (endpoints.Endpoint, error) {
+	return endpoints.Endpoint{}, errors.New("no such service")
 }
 
 // answer is a webhook: it answers one question with a document, or with a text.

@@ -1,4 +1,4 @@
-package webhook_test
+package endpoints_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 )
 
 type slice = discoveryv1.EndpointSlice
@@ -29,7 +29,8 @@ func newSlice(kind discoveryv1.AddressType, port int32, addresses ...string) *sl
 }
 
 // TestEndpoints resolves a service with the ports 443 (https) and 80 (http).
-func TestEndpoints(t *testing.T) {
+// TestResolve checks which endpoints of a Service a webhook or an aggregated API is called at.
+func TestResolve(t *testing.T) {
 	no, v4, v6 := false, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
 	unready := newSlice(v4, 8443, "1.1.1.1", "1.1.1.2", "1.1.1.3")
 	unready.Endpoints[0].Conditions.Ready, unready.Endpoints[2].Conditions.Ready = &no, &no
@@ -78,18 +79,18 @@ func TestEndpoints(t *testing.T) {
 			if port == 0 {
 				port = 443
 			}
-			endpoints := webhook.Endpoints{
+			services := endpoints.Services{
 				Service: func(context.Context, string, string) (*corev1.Service, error) { return service, nil },
 				Slices:  func(context.Context, string) ([]*slice, error) { return tc.slices, tc.err },
 			}
 			got := map[string]bool{}
 			for range 100 {
-				at, err := endpoints.Resolve(t.Context(), "ns", "s", port)
+				at, err := services.Resolve(t.Context(), "ns", "s", port)
 				if (err == nil) != (tc.fault == "") || err != nil && err.Error() != tc.fault {
-					t.Fatalf("got %q, %v, want %s", at, err, tc.fault)
+					t.Fatalf("got %+v, %v, want %s", at, err, tc.fault)
 				}
 				if err == nil {
-					got[at] = true
+					got[at.Address] = true
 				}
 			}
 			for at := range got {

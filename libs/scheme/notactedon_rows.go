@@ -4,7 +4,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // notActedOn lists the parts without effect, by "kind.group". A change that implements one must
@@ -34,10 +33,6 @@ func notActedOn() map[string][]NotActedOn {
 		"ClusterTrustBundle.certificates.k8s.io":                  whole("kubelet", "no pod gets it: projected sources of clusterTrustBundle are refused by an Event"),
 		"PodCertificateRequest.certificates.k8s.io":               whole("kubelet", "no certificate is issued, and projected sources of podCertificate are refused by an Event"),
 		"RuntimeClass.node.k8s.io":                                whole("kubelet", "its handler is not used: pods with spec.runtimeClassName are refused by an Event"),
-		"APIService.apiregistration.k8s.io": {{
-			Field: "spec.service", By: "kube-aggregator", Text: "no request is passed on to the service",
-			set: of(func(s *apiregistrationv1.APIService) []string { return when(s.Spec.Service != nil, "spec.service") }),
-		}},
 		"Node.": {{
 			Field: "spec.podCIDR", By: "kubelet", Text: "the addresses of its pods are chosen by the node's network plugin",
 			set: of(func(n *corev1.Node) []string { return when(n.Spec.PodCIDR != "", "spec.podCIDR") }),

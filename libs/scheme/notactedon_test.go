@@ -23,8 +23,6 @@ func TestIgnored(t *testing.T) {
 		{kindOf("apps", "v1", "StatefulSet"), `{}`, "scale", ""},
 		{kindOf("apps", "v1", "Deployment"), `{}`, "scale", ""},
 		{kindOf("apps", "v1", "Deployment"), `{}`, "", ""},
-		{kindOf("apiregistration.k8s.io", "v1", "APIService"), `{spec: {group: apps}}`, "", ""},
-		{kindOf("apiregistration.k8s.io", "v1", "APIService"), `{spec: {service: {name: a}}}`, "", "spec.service"},
 		{kindOf("", "v1", "Secret"), `{type: Opaque}`, "", ""},
 		{kindOf("", "v1", "Secret"), `{type: kubernetes.io/service-account-token}`, "", ""},
 		{kindOf("", "v1", "Service"), `{spec: {type: ClusterIP}}`, "", "Service"},

@@ -44,6 +44,7 @@ type cluster struct {
 	*plane.Plane
 
 	dir, server, nats string
+	etcd              string
 	processes         map[string]*chaos.Process
 	ready             map[string]func(ctx context.Context) error
 	operator          *chaos.Process
@@ -60,6 +61,7 @@ func start(t *testing.T) *cluster {
 	}
 	c.Plane = plane.At(plane.Binary(t), dir, filepath.Join(dir, "admin.kubeconfig"))
 	etcd, certs := plane.FreeAddress(t), filepath.Join(dir, "pki")
+	c.etcd = etcd
 	compile(t, dir, own+"cmd/apiserver", own+"cmd/controllers", own+"cmd/scheduler", own+"cmd/nodeagent",
 		own+"bench/apiserver/etcd", "github.com/nats-io/nats-server/v2")
 	c.declare("etcd", func(ctx context.Context) error { return c.stores(ctx, etcd) },

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,36 @@ func (c *cluster) shows(t *testing.T, want string, args ...string) {
 		}
 		return nil
 	})
+}
+
+// contains returns a check that kubectl prints a text.
+func contains(c *cluster, t *testing.T, text string, args ...string) func(context.Context) error {
+	return func(context.Context) error {
+		if res := c.Kubectl(t, "", args...); res.Code != 0 || !strings.Contains(res.Stdout, text) {
+			return fmt.Errorf("exit code %d, no %q in what it printed: %.2000s%s", res.Code, text, res.Stdout, res.Stderr)
+		}
+		return nil
+	}
+}
+
+// lacks returns a check that kubectl prints something without a text.
+func lacks(c *cluster, t *testing.T, text string, args ...string) func(context.Context) error {
+	return func(context.Context) error {
+		if res := c.Kubectl(t, "", args...); res.Code != 0 || strings.Contains(res.Stdout, text) {
+			return fmt.Errorf("exit code %d, and %q in what it printed: %.2000s%s", res.Code, text, res.Stdout, res.Stderr)
+		}
+		return nil
+	}
+}
+
+// file writes a file for kubectl, and returns its path.
+func (c *cluster) file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "object.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // survives restarts every service of the plane, and at last the operator. After each restart it calls

@@ -153,7 +153,7 @@ var acts = map[string]string{
 	"HorizontalPodAutoscaler":   "horizontal-pod-autoscaler-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller", "Pod": "scheduler, node agent",
-	"ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "discovery",
+	"ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "apiserver",
 	"CustomResourceDefinition": "apiserver", "ValidatingWebhookConfiguration": "admission",
 	"MutatingWebhookConfiguration": "admission", "ClusterRoleBinding": "authorizer", "Role": "authorizer",
 	"RoleBinding": "authorizer", "IPAddress": "allocator of Services",

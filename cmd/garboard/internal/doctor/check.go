@@ -64,6 +64,7 @@ func Check(f *Facts) Findings {
 	checkNodes(in("Nodes"), f)
 	checkStorage(in("Storage"), f)
 	checkAutoscalers(in("Autoscaling"), f)
+	checkAPIServices(in("Aggregated APIs"), f)
 	checkContention(in("Contention"), f)
 	if f.Status != nil {
 		checkClocks(in("Clocks"), f)

@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/cmd/garboard/internal/plane"
 	"github.com/garboard/garboard/libs/client"
@@ -69,6 +70,9 @@ type Facts struct {
 	// Autoscalers are all autoscalers.
 	Autoscalers    []*autoscalingv2.HorizontalPodAutoscaler
 	AutoscalersErr error
+	// APIServices are all APIServices.
+	APIServices    []*apiregistrationv1.APIService
+	APIServicesErr error
 	// Contention are the Events about objects over which a controller and something else fight.
 	Contention    []*corev1.Event
 	ContentionErr error
@@ -195,7 +199,7 @@ func (f *Facts) ready(ctx context.Context, config *rest.Config) {
 func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	api, err := client.New(config, scheme.New())
 	if err != nil {
-		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err, f.AutoscalersErr, f.ContentionErr = err, err, err, err, err, err
+		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err, f.AutoscalersErr, f.ContentionErr, f.APIServicesErr = err, err, err, err, err, err, err
 		return
 	}
 	leases := client.Of[*coordinationv1.Lease](api)
@@ -212,6 +216,7 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 		f.Storage.Err = f.Storage.addVolumes(ctx, api) // They may have been created before the nodes were read.
 	}
 	f.Autoscalers, _, f.AutoscalersErr = client.Of[*autoscalingv2.HorizontalPodAutoscaler](api).List(ctx, "", metav1.ListOptions{})
+	f.APIServices, _, f.APIServicesErr = client.Of[*apiregistrationv1.APIService](api).List(ctx, "", metav1.ListOptions{})
 	f.Contention, _, f.ContentionErr = client.Of[*corev1.Event](api).List(ctx, "", metav1.ListOptions{FieldSelector: "reason=" + writeBackOff})
 	found, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",

@@ -65,7 +65,8 @@ type api struct {
 	available        bool
 	message          string            // why it is not
 	discovery.Served                   // what its servers said last
-	openAPI          map[string]string // the URL of its document, by its name
+	openAPI          map[string]string // the URL of its document of OpenAPI v3, by its name
+	swagger          swagger
 }
 
 // New returns APIs that has none yet.
@@ -88,7 +89,7 @@ func (a *APIs) Keep(services []*apiregistrationv1.APIService) {
 		gv := schema.GroupVersion{Group: object.Spec.Group, Version: object.Spec.Version}
 		next := &api{object: object}
 		if known := before[gv]; known != nil {
-			next.Served, next.openAPI = known.Served, known.openAPI
+			next.Served, next.openAPI, next.swagger = known.Served, known.openAPI, known.swagger
 			if apiequality.Semantic.DeepEqual(known.object.Spec, object.Spec) {
 				next.remote, next.fault = known.remote, known.fault
 			}
@@ -129,19 +130,22 @@ func (a *APIs) describe(of *remote, change func(*api)) {
 // store publishes a snapshot. The caller has the lock.
 func (a *APIs) store(served map[schema.GroupVersion]*api) {
 	next := &snapshot{served: served, discovery: &discovery.Others{}, openAPI: &openapi.Others{URLs: map[string]string{}}}
-	for gv, one := range served {
+	for _, gv := range slices.SortedFunc(maps.Keys(served), func(x, y schema.GroupVersion) int { return strings.Compare(x.String(), y.String()) }) {
+		one := served[gv]
 		next.discovery.APIs = append(next.discovery.APIs, discovery.API{
 			GroupVersion: gv, Served: one.Served,
 			Priority: discovery.Priority{Group: one.object.Spec.GroupPriorityMinimum, Version: one.object.Spec.VersionPriority},
 		})
 		maps.Copy(next.openAPI.URLs, one.openAPI)
+		if one.swagger.Swagger != nil {
+			next.openAPI.Swaggers = append(next.openAPI.Swaggers, one.swagger.Swagger)
+		}
 	}
-	slices.SortFunc(next.discovery.APIs, func(x, y discovery.API) int { return strings.Compare(x.String(), y.String()) })
 	before := a.current.Load()
 	if apiequality.Semantic.DeepEqual(before.discovery, next.discovery) {
 		next.discovery = before.discovery // so that documents are not built again
 	}
-	if maps.Equal(before.openAPI.URLs, next.openAPI.URLs) {
+	if maps.Equal(before.openAPI.URLs, next.openAPI.URLs) && slices.Equal(before.openAPI.Swaggers, next.openAPI.Swaggers) {
 		next.openAPI = before.openAPI
 	}
 	a.current.Store(next)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
-	"k8s.io/kube-openapi/pkg/handler3"
 )
 
 const (
@@ -98,7 +96,7 @@ func (a *APIs) Describe(ctx context.Context, name string) error {
 	if err == nil {
 		a.describe(r, func(known *api) { known.openAPI = urls })
 	}
-	return err
+	return errors.Join(err, a.describeV2(ctx, r))
 }
 
 // resources returns what a server says it serves of the API: in the aggregated form, or else in the plain one.
@@ -185,34 +183,4 @@ func converted(plain metav1.APIResourceList, group, version string) []apidiscove
 		resource.ShortNames, resource.Categories = one.ShortNames, one.Categories
 	}
 	return resources
-}
-
-// documents returns the URL of the API's document of OpenAPI v3, by its name. A server that has none, or only
-// OpenAPI v2, has no document.
-func (r *remote) documents(ctx context.Context) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	found, err := r.get(ctx, strings.TrimSuffix(openAPIPath, "/"), http.Header{"Accept": {runtime.ContentTypeJSON}}, maxDescription)
-	switch {
-	case err != nil:
-		return nil, err
-	case found.code == http.StatusNotFound:
-		return nil, nil
-	case found.code != http.StatusOK:
-		return nil, fmt.Errorf("bad status from %s: %d", openAPIPath, found.code)
-	}
-	var index handler3.OpenAPIV3Discovery
-	if err := json.Unmarshal(found.body, &index); err != nil {
-		return nil, fmt.Errorf("reading the index of OpenAPI documents of %s: %w", r.name, err)
-	}
-	name := strings.TrimPrefix(r.path(), "/")
-	told, has := index.Paths[name]
-	if !has {
-		return nil, nil
-	}
-	at, err := url.Parse(told.ServerRelativeURL)
-	if err != nil || at.IsAbs() || at.Host != "" || at.Path != openAPIPath+name {
-		return nil, errors.Join(fmt.Errorf("the OpenAPI document of %s is said to be at %q", r.name, told.ServerRelativeURL), err)
-	}
-	return map[string]string{name: at.String()}, nil
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 const (
@@ -49,6 +52,7 @@ func TestDescribe(t *testing.T) {
 		documents documents
 		want      string
 		openAPI   string
+		swagger   string
 		fault     string
 	}{
 		"together": {documents: documents{"/apis": togetherType + ` {"items":[
@@ -68,7 +72,13 @@ func TestDescribe(t *testing.T) {
 			want: both, fault: `is said to be at "https://example.com/`},
 		"a document of another": {documents: documents{v1Path: plain, "/openapi/v3": `application/json {"paths":{"apis/wardle.example.com/v1":{"serverRelativeURL":"/openapi/v3/api/v1"}}}`},
 			want: both, fault: `is said to be at "/openapi/v3/api/v1"`},
-		"a garbled index": {documents: documents{v1Path: plain, "/openapi/v3": "application/json []"}, want: both, fault: "reading the index"},
+		"OpenAPI v2": {documents: documents{v1Path: plain, "/openapi/v2": `application/json {"paths":{"/apis/wardle.example.com/v1/flunders":{"get":{"responses":{"200":{"schema":{"$ref":"#/definitions/a"}}}}},
+			"/api/v1/pods":{"get":{"responses":{"200":{"schema":{"$ref":"#/definitions/b"}}}}}},"definitions":{"a":{"type":"object"},"b":{"type":"object"}}}`}, want: both, swagger: "/apis/wardle.example.com/v1/flunders a"},
+		"a cycle in OpenAPI v2": {documents: documents{v1Path: plain, "/openapi/v2": `application/json {"paths":{"/apis/wardle.example.com/v1/flunders":{"get":{"responses":{"200":{"schema":{"$ref":"#/definitions/a"}}}}}},
+			"definitions":{"a":{"properties":{"b":{"$ref":"#/definitions/a"}}}}}`}, want: both, swagger: "/apis/wardle.example.com/v1/flunders a"},
+		"an empty OpenAPI v2":  {documents: documents{v1Path: plain, "/openapi/v2": `application/json {}`}, want: both},
+		"a garbled OpenAPI v2": {documents: documents{v1Path: plain, "/openapi/v2": `application/json {"paths":[]}`}, want: both, fault: "reading OpenAPI v2"},
+		"a garbled index":      {documents: documents{v1Path: plain, "/openapi/v3": "application/json []"}, want: both, fault: "reading the index"},
 	} {
 		t.Run(test, func(t *testing.T) {
 			w := newWorld(t, tc.documents.serve)
@@ -84,11 +94,25 @@ func TestDescribe(t *testing.T) {
 			if got := w.apis.OpenAPI().URLs["apis/wardle.example.com/v1"]; got != tc.openAPI || len(w.apis.OpenAPI().URLs) > 1 {
 				t.Errorf("its document is at %q, want %q", got, tc.openAPI)
 			}
+			if got := swaggers(w.apis.OpenAPI().Swaggers); got != tc.swagger {
+				t.Errorf("of OpenAPI v2 it has %q, want %q", got, tc.swagger)
+			}
 			if w.apis.Serves("/openapi/v3/apis/wardle.example.com/v1") != (tc.openAPI != "") {
 				t.Errorf("requests for its document are passed on: %t", tc.openAPI == "")
 			}
 		})
 	}
+}
+
+func swaggers(all []*spec.Swagger) string {
+	var names []string
+	for _, one := range all {
+		if one.Paths != nil {
+			names = append(names, slices.Sorted(maps.Keys(one.Paths.Paths))...)
+		}
+		names = append(names, slices.Sorted(maps.Keys(one.Definitions))...)
+	}
+	return strings.Join(names, " ")
 }
 
 func texts(resources []apidiscoveryv2.APIResourceDiscovery) string {

@@ -31,8 +31,8 @@ const (
 	handshakeTime   = 10 * time.Second
 )
 
-// aggregator is the user as which the apiserver itself asks other servers, and its group.
-const aggregator, masters = "system:kube-aggregator", "system:masters"
+// aggregatorUser is the user as which the apiserver itself asks other servers, and its group.
+const aggregatorUser, masters = "system:kube-aggregator", "system:masters"
 
 // remote is an API that the endpoints of a Service serve.
 type remote struct {
@@ -98,7 +98,7 @@ func (r *remote) get(ctx context.Context, path string, header http.Header, most 
 	for name, values := range header {
 		request.Header[name] = values
 	}
-	transport.SetAuthProxyHeaders(request, aggregator, "", []string{masters}, nil)
+	transport.SetAuthProxyHeaders(request, aggregatorUser, "", []string{masters}, nil)
 	response, err := r.transport.RoundTrip(request)
 	if err != nil {
 		r.transport.CloseIdleConnections() // The next attempt must not meet the same broken connection.

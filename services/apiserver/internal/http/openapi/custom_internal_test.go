@@ -66,7 +66,7 @@ func read(t testing.TB, h http.Handler, at string, into any) {
 func TestCustomKindIsDescribed(t *testing.T) {
 	table, all := scheme.New(), known{}
 	install(t, table, all, gadget("example.com", "color"))
-	h := New(table, "v1.37.2", all.of)
+	h := New(table, "v1.37.2", all.of, &Others{})
 	var v2 spec.Swagger
 	read(t, h, v2Path, &v2)
 	var v3 spec3.OpenAPI
@@ -124,7 +124,7 @@ func TestOnlyChangedDocumentsAreBuilt(t *testing.T) {
 	table, all := scheme.New(), known{}
 	one, two := gadget("one.example.com", "color"), gadget("two.example.com", "color")
 	install(t, table, all, one)
-	h := New(table, "v1.37.2", all.of)
+	h := New(table, "v1.37.2", all.of, &Others{})
 	before := h.documents.Get()
 	etag := func(s *server, at string) string {
 		t.Helper()
@@ -185,7 +185,7 @@ func BenchmarkCustomKinds(b *testing.B) {
 	for i := range count {
 		install(b, table, all, gadget(fmt.Sprintf("g%d.example.com", i), "color"))
 	}
-	warm := New(table, "v1.37.2", all.of)
+	warm := New(table, "v1.37.2", all.of, &Others{})
 	var index map[string]any
 	read(b, warm, v3Path, &index)
 	extra := 0
@@ -196,7 +196,7 @@ func BenchmarkCustomKinds(b *testing.B) {
 	b.Run("index-first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			read(b, New(table, "v1.37.2", all.of), v3Path, &index)
+			read(b, New(table, "v1.37.2", all.of, &Others{}), v3Path, &index)
 		}
 	})
 	b.Run("index-after-another", func(b *testing.B) {

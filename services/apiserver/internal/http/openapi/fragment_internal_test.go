@@ -68,7 +68,7 @@ func TestPartsMakeTheWhole(t *testing.T) {
 	second := gadget("b.example.com", "size")
 	second.Kind.Kind, second.Resource, second.StoragePrefix = "Another", "others", "b.example.com/others"
 	install(t, table, all, gadget("b.example.com", "color"), plain, second, gadget("apps", "shape"), gadget("a.example.com", "color"))
-	h := New(table, "v1.37.2", all.of)
+	h := New(table, "v1.37.2", all.of, &Others{})
 	d := newDocuments(table, "v1.37.2")
 	d.subjects = subjectsOf(scheme.Served(table.Kinds()), all.of)
 
@@ -115,7 +115,7 @@ func TestDocumentDoesNotDependOnTheOrder(t *testing.T) {
 		second.Kind.Kind, second.Resource, second.StoragePrefix = "Another", "others", "a.example.com/others"
 		definitions := []*kinds.Definition{gadget("a.example.com", "color"), second}
 		install(t, table, all, definitions[i], definitions[1-i])
-		s := New(table, "v1.37.2", all.of).documents.Get()
+		s := New(table, "v1.37.2", all.of, &Others{}).documents.Get()
 		for j, one := range []*document{s.v2, s.v3[v3Path+"/apis/a.example.com/v1"]} {
 			etag, _, err := one.version()
 			if err != nil {

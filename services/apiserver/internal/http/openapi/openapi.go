@@ -80,13 +80,12 @@ func newDocuments(table *scheme.Table, version string) documents {
 // ServeHTTP serves a document.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.documents.Get()
-	if others := h.source.OpenAPI(); r.URL.Path == v3Path && len(others.URLs) > 0 {
-		if err := serve(w, r, &h.join(s, others).document, forms("v3")[0], false); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		}
-		return
+	index, v2 := s.index, s.v2
+	if others := h.source.OpenAPI(); !others.none() {
+		joined := h.join(s, others)
+		index, v2 = joined.index, joined.v2
 	}
-	s.ServeHTTP(w, r)
+	s.serve(w, r, index, v2)
 }
 
 // describe returns the server of all documents. It takes over what another server has of the same kinds.

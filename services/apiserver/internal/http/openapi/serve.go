@@ -48,14 +48,14 @@ func choose(r *http.Request, among []form) (form, bool) {
 	return form{}, false
 }
 
-// ServeHTTP serves a document.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve serves a document: the index of OpenAPI v3, that of OpenAPI v2, or one of the server's own.
+func (s *server) serve(w http.ResponseWriter, r *http.Request, index, v2 *document) {
 	var err error
 	switch at := r.URL.Path; {
 	case at == v2Path:
-		err = s.serveV2(w, r)
+		err = serveV2(w, r, v2)
 	case at == v3Path:
-		err = serve(w, r, s.index, forms("v3")[0], false)
+		err = serve(w, r, index, forms("v3")[0], false)
 	case s.v3[at] != nil:
 		err = serveV3(w, r, s.v3[at])
 	default:
@@ -67,7 +67,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveV2 serves the document of OpenAPI v2, compressed if the client accepts that.
-func (s *server) serveV2(w http.ResponseWriter, r *http.Request) error {
+func serveV2(w http.ResponseWriter, r *http.Request, d *document) error {
 	w.Header().Add("Vary", "Accept-Encoding")
 	w.Header().Add("Vary", "Accept")
 	chosen, ok := choose(r, forms("v2"))
@@ -75,7 +75,7 @@ func (s *server) serveV2(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return nil
 	}
-	return serve(w, r, s.v2, chosen, acceptsGzip(r))
+	return serve(w, r, d, chosen, acceptsGzip(r))
 }
 
 // serveV3 serves a document of OpenAPI v3. A client that asks for it by its hash may keep it.

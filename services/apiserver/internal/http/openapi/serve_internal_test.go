@@ -109,7 +109,7 @@ func ask(t testing.TB, h http.Handler, method, target string, header map[string]
 // in all encodings, to clients that have it already, or ask for it by a right or a wrong hash.
 func TestServesAsTheLibrary(t *testing.T) {
 	table := scheme.New()
-	ours := New(table, "v1.37.2", none)
+	ours := New(table, "v1.37.2", none, &Others{})
 	theirs := newLibrary(t, table)
 	compare := func(method, target string, header map[string]string) answer {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestServesAsTheLibrary(t *testing.T) {
 
 // TestConcurrentRequests has many clients ask for documents that are not built yet.
 func TestConcurrentRequests(t *testing.T) {
-	ours := New(scheme.New(), "v1.37.2", none)
+	ours := New(scheme.New(), "v1.37.2", none, &Others{})
 	var clients sync.WaitGroup
 	for i := range 16 {
 		path := []string{v3Path, v3Path + "/api/v1"}[i%2]

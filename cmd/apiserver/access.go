@@ -26,6 +26,20 @@ func accessFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unless(set, &auth.NoTokenExtension, "service-account-extend-token-expiration", "extend tokens mounted by pods to a year, for programs that do not read them again")
 }
 
+// frontProxyFlags declares kube-apiserver's flags for front proxies: those whose users this server accepts,
+// and the one that it is to aggregated API servers.
+func frontProxyFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
+	proxy := &cfg.Authentication.FrontProxy
+	set.StringVar(&proxy.ClientCAFile, "requestheader-client-ca-file", "", "PEM file of the CAs of front proxies, whose requests name their user in headers; read again when it changes; when empty, front-proxy-ca.crt of the certificate directory, and the other --requestheader flags have their usual values by default")
+	set.StringSliceVar(&proxy.AllowedNames, "requestheader-allowed-names", nil, "common names of the client certificates of front proxies; when empty with --requestheader-client-ca-file, any; without that flag, front-proxy-client")
+	set.StringSliceVar(&proxy.UsernameHeaders, "requestheader-username-headers", nil, "headers in which front proxies name the user, such as X-Remote-User; the first with a value counts")
+	set.StringSliceVar(&proxy.UIDHeaders, "requestheader-uid-headers", nil, "headers in which front proxies name the user's UID, such as X-Remote-Uid; the first with a value counts")
+	set.StringSliceVar(&proxy.GroupHeaders, "requestheader-group-headers", nil, "headers in which front proxies name the user's groups, such as X-Remote-Group")
+	set.StringSliceVar(&proxy.ExtraHeaderPrefixes, "requestheader-extra-headers-prefix", nil, "prefixes of the headers in which front proxies send what else is known of the user, such as X-Remote-Extra-")
+	set.StringVar(&cfg.Serving.ProxyClientCertFile, "proxy-client-cert-file", "", "PEM file of the client certificate presented to aggregated API servers, of a CA of --requestheader-client-ca-file; read again when it changes; when empty, front-proxy-client.crt of the certificate directory")
+	set.StringVar(&cfg.Serving.ProxyClientKeyFile, "proxy-client-key-file", "", "PEM file of the key of --proxy-client-cert-file")
+}
+
 // requestFlags declares kube-apiserver's flags for the limits on requests.
 func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unbounded(set, &cfg.Limits.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "maximum number of reading requests in flight; 0 for no limit")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"reflect"
 	"testing"
 	"time"
 
@@ -52,5 +53,36 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 			cfg.Limits.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
 			t.Errorf("%s: %+v, %d, %d, %v", name, auth, cfg.Limits.MaxReads, cfg.Limits.MaxWrites, cfg.Limits.RequestTimeout)
 		}
+	}
+}
+
+// TestFrontProxyFlags checks that kube-apiserver's flags for front proxies reach the configuration, and that an
+// empty list differs from none.
+func TestFrontProxyFlags(t *testing.T) {
+	var cfg apiserver.Config
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	apiFlags(set, &cfg)
+	if err := set.Parse([]string{
+		"--requestheader-client-ca-file=ca", "--requestheader-allowed-names=", "--requestheader-username-headers=X-Remote-User,X-User",
+		"--requestheader-uid-headers=X-Remote-Uid", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--proxy-client-cert-file=cert", "--proxy-client-key-file=key",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := apiserver.FrontProxy{
+		ClientCAFile: "ca", AllowedNames: []string{}, UsernameHeaders: []string{"X-Remote-User", "X-User"}, UIDHeaders: []string{"X-Remote-Uid"},
+		GroupHeaders: []string{"X-Remote-Group"}, ExtraHeaderPrefixes: []string{"X-Remote-Extra-"},
+	}
+	if got := cfg.Authentication.FrontProxy; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if serving := cfg.Serving; serving.ProxyClientCertFile != "cert" || serving.ProxyClientKeyFile != "key" {
+		t.Errorf("got %+v", serving)
+	}
+	var none apiserver.Config
+	set = pflag.NewFlagSet("", pflag.ContinueOnError)
+	apiFlags(set, &none)
+	if err := set.Parse(nil); err != nil || none.Authentication.FrontProxy.AllowedNames != nil {
+		t.Errorf("without flags: %+v, %v", none.Authentication.FrontProxy, err)
 	}
 }

@@ -21,7 +21,7 @@ func apiFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 		name    string
 		declare func(*pflag.FlagSet, *apiserver.Config)
 	}{
-		{"Serving", servingFlags}, {"Authentication", accessFlags}, {"Etcd", etcdFlags}, {flags.BusGroup, busFlags}, {"Watch", watchFlags},
+		{"Serving", servingFlags}, {"Authentication", accessFlags}, {"Front proxy", frontProxyFlags}, {"Etcd", etcdFlags}, {flags.BusGroup, busFlags}, {"Watch", watchFlags},
 		{"Request", requestFlags}, {"Audit", auditFlags},
 	} {
 		daemon.Group(set, group.name, func(set *pflag.FlagSet) { group.declare(set, cfg) })

@@ -15,10 +15,11 @@ import (
 // with the same modification time.
 const settled = 100 * time.Millisecond
 
-// Pair is a server's certificate and key in two files. It rereads them when they change, so that
-// new connections get a renewed certificate. Files that have become unreadable or do not match, as
+// Pair is a certificate and its key in two files, which a server or a client presents. It rereads
+// them when they change, so that new connections get a renewed certificate. Files that have become unreadable or do not match, as
 // happens in the middle of a change, have no effect; Pair logs the fault once.
 type Pair struct {
+	what              string // for errors and the log: "the serving certificate"
 	certPath, keyPath string
 	log               *slog.Logger
 
@@ -30,14 +31,15 @@ type Pair struct {
 	pair   tls.Certificate
 }
 
-// NewPair reads the files for the first time.
-func NewPair(certPath, keyPath string, log *slog.Logger) (*Pair, error) {
-	p := &Pair{certPath: certPath, keyPath: keyPath, log: log}
+// NewPair reads the files for the first time. Errors and the log call the certificate what, such as
+// "the serving certificate".
+func NewPair(what, certPath, keyPath string, log *slog.Logger) (*Pair, error) {
+	p := &Pair{what: what, certPath: certPath, keyPath: keyPath, log: log}
 	if _, err := p.reload(); err != nil {
 		return nil, err
 	}
 	if end := p.pair.Leaf.NotAfter; time.Now().After(end) {
-		log.Error("the serving certificate has expired; it stays in use until the file holds another", "file", certPath, "ended", end)
+		log.Error(what+" has expired; it stays in use until the file holds another", "file", certPath, "ended", end)
 	}
 	return p, nil
 }
@@ -51,11 +53,11 @@ func (p *Pair) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case err == nil:
 		p.logged = ""
 		if changed {
-			p.log.Info("reloaded the serving certificate", "file", p.certPath, "until", p.pair.Leaf.NotAfter)
+			p.log.Info("reloaded "+p.what, "file", p.certPath, "until", p.pair.Leaf.NotAfter)
 		}
 	case err.Error() != p.logged:
 		p.logged = err.Error()
-		p.log.Warn("the serving certificate has changed and is not usable; keeping the previous one", "err", err)
+		p.log.Warn(p.what+" has changed and is not usable; keeping the previous one", "err", err)
 	}
 	current := p.pair
 	return &current, nil
@@ -66,7 +68,7 @@ func (p *Pair) reload() (changed bool, err error) {
 	var infos [2]fs.FileInfo
 	for i, path := range [...]string{p.certPath, p.keyPath} {
 		if infos[i], err = os.Stat(path); err != nil {
-			return false, fmt.Errorf("reading the serving certificate: %w", err)
+			return false, fmt.Errorf("reading %s: %w", p.what, err)
 		}
 	}
 	if !p.young && same(infos[0], p.seen[0]) && same(infos[1], p.seen[1]) {
@@ -75,12 +77,12 @@ func (p *Pair) reload() (changed bool, err error) {
 	certPEM, err := os.ReadFile(p.certPath)
 	keyPEM, keyErr := os.ReadFile(p.keyPath)
 	if err := errors.Join(err, keyErr); err != nil {
-		return false, fmt.Errorf("reading the serving certificate: %w", err)
+		return false, fmt.Errorf("reading %s: %w", p.what, err)
 	}
 	p.seen, p.young, p.err = infos, time.Since(infos[0].ModTime()) < settled || time.Since(infos[1].ModTime()) < settled, nil
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		p.err = fmt.Errorf("reading the serving certificate from %s and its key from %s: %w", p.certPath, p.keyPath, err)
+		p.err = fmt.Errorf("reading %s from %s and its key from %s: %w", p.what, p.certPath, p.keyPath, err)
 		return false, p.err
 	}
 	changed = p.pair.Leaf == nil || !p.pair.Leaf.Equal(pair.Leaf)

@@ -172,7 +172,7 @@ func TestPair(t *testing.T) {
 	a := authority(t, dir)
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	var log bytes.Buffer
-	if _, err := pki.NewPair(cert, key, slog.New(slog.NewTextHandler(&log, nil))); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := pki.NewPair("the serving certificate", cert, key, slog.New(slog.NewTextHandler(&log, nil))); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without files: %v", err)
 	}
 	leaf := pki.Leaf{Name: "n", Hosts: []string{"one"}, Use: pki.Server}
@@ -180,7 +180,7 @@ func TestPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := pki.NewPair(cert, key, slog.New(slog.NewTextHandler(&log, nil)))
+	pair, err := pki.NewPair("the serving certificate", cert, key, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

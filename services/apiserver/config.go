@@ -15,6 +15,7 @@ type (
 	Etcd           = config.Etcd
 	Bus            = config.Bus
 	Authentication = config.Authentication
+	FrontProxy     = config.FrontProxy
 	Audit          = config.Audit
 	LogConfig      = config.Log
 	WindowConfig   = config.Window

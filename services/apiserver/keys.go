@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"log/slog"
 	"net/netip"
 	"path/filepath"
 
@@ -72,7 +73,7 @@ func BusTLS(certDir, host string) (*callout.TLS, error) {
 			hosts = append(hosts, address.String())
 		}
 	}
-	if _, err := pki.Open(certDir, hosts); err != nil {
+	if _, err := pki.Open(certDir, hosts, slog.Default()); err != nil {
 		return nil, err
 	}
 	cert, key := pki.ServingFiles(certDir)

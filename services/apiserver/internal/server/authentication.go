@@ -44,7 +44,7 @@ func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 
 // authenticator returns the authenticator of requests, which tries credentials in Kubernetes'
 // order.
-func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *authn.Authorities) (*authn.Authenticator, error) {
+func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *authn.Authorities, proxies *authn.FrontProxy) (*authn.Authenticator, error) {
 	cfg := p.cfg.Authentication
 	var tokens []authn.Tokens
 	for _, path := range []string{p.keys.TokenFile, cfg.TokenFile} {
@@ -72,7 +72,7 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *auth
 		}, p.cfg.Logger))
 	}
 	return authn.New(authn.Config{
-		ClientCAs: authorities, Tokens: tokens, Audiences: cfg.Audiences,
+		ClientCAs: authorities, FrontProxy: proxies, Tokens: tokens, Audiences: cfg.Audiences,
 		Anonymous:  authn.AnonymousRule{Off: cfg.NoAnonymous, Paths: cfg.AnonymousPaths},
 		Registerer: p.cfg.Registerer,
 	}), nil

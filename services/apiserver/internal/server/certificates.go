@@ -14,8 +14,15 @@ func (p *plane) measureCertificates() {
 	if serving == "" {
 		serving, _ = pki.ServingFiles(p.cfg.Serving.CertDir)
 	}
+	proxies, client := p.cfg.Authentication.FrontProxy.ClientCAFile, p.cfg.Serving.ProxyClientCertFile
+	if proxies == "" {
+		proxies = p.keys.FrontProxyCAFile
+	}
+	if client == "" && p.keys.FrontProxyCAFile != "" {
+		client = pki.ProxyClientFile(p.cfg.Serving.CertDir)
+	}
 	metric.Register(p.cfg.Registerer, metric.Certificates(nil,
-		filepath.Join(p.cfg.Serving.CertDir, pki.CAFile), serving, p.cfg.Authentication.ClientCAFile,
+		filepath.Join(p.cfg.Serving.CertDir, pki.CAFile), serving, p.cfg.Authentication.ClientCAFile, proxies, client,
 		p.cfg.Etcd.CAFile, p.cfg.Etcd.CertFile, p.cfg.Bus.NATS.CAFile, p.cfg.Bus.NATS.CertFile,
 	))
 }

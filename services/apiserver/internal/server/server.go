@@ -185,9 +185,13 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
+	proxies, err := p.frontProxy(authorities)
+	if err != nil {
+		return err
+	}
 	p.objects, err = systemobjects.New(systemobjects.Config{
 		Table: p.table, Registry: p.registry, Store: st, Services: p.services, ServiceCIDRs: ranges, Advertise: address,
-		ClientCAs: authorities.Certificates, Logger: p.cfg.Logger,
+		ClientCAs: authorities.Certificates, FrontProxy: published(proxies), Logger: p.cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -207,7 +211,7 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
-	if p.users, err = p.authenticator(accounts, authorities); err != nil {
+	if p.users, err = p.authenticator(accounts, authorities, proxies); err != nil {
 		return err
 	}
 	p.link = link.New(link.Config{
@@ -269,8 +273,16 @@ func (p *plane) leave(ctx context.Context) error {
 }
 
 // keysFor reads the certificate directory, and creates the missing files unless another program
-// does.
+// does. The certificate for calls to other API servers may come from elsewhere.
 func (p *plane) keysFor(listening net.Addr) (*pki.Keys, error) {
+	keys, err := p.directory(listening)
+	if serving := p.cfg.Serving; err == nil && serving.ProxyClientCertFile != "" {
+		err = keys.UseProxyClient(serving.ProxyClientCertFile, serving.ProxyClientKeyFile, p.cfg.Logger)
+	}
+	return keys, err
+}
+
+func (p *plane) directory(listening net.Addr) (*pki.Keys, error) {
 	if p.cfg.Serving.ReadsKeys() {
 		return pki.Read(p.cfg.Serving.CertDir, p.cfg.Serving.TLSCertFile, p.cfg.Serving.TLSKeyFile, p.cfg.Logger)
 	}
@@ -278,5 +290,5 @@ func (p *plane) keysFor(listening net.Addr) (*pki.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pki.Open(p.cfg.Serving.CertDir, hosts)
+	return pki.Open(p.cfg.Serving.CertDir, hosts, p.cfg.Logger)
 }

@@ -50,6 +50,8 @@ type AnonymousRule struct {
 type Config struct {
 	// ClientCAs are the authorities of accepted client certificates; nil for none.
 	ClientCAs *Authorities
+	// FrontProxy is which clients may name the user in headers; nil for none.
+	FrontProxy *FrontProxy
 	// Tokens are tried in order.
 	Tokens []Tokens
 	// Audiences are the API's own.
@@ -60,13 +62,15 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Authenticator authenticates requests. It tries, in Kubernetes' order, the client certificate, the
-// bearer token of the Authorization header, and the bearer token in a WebSocket's subprotocols. The
-// first valid credential wins, whatever is wrong with the others. If credentials are present and
+// Authenticator authenticates requests. It tries, in Kubernetes' order, the headers of a front proxy,
+// the client certificate, the bearer token of the Authorization header, and the bearer token in a
+// WebSocket's subprotocols. The first valid credential wins, whatever is wrong with the others. If credentials are present and
 // none is valid, the request is refused rather than treated as anonymous.
 type Authenticator struct {
 	cfg      Config
 	verified verified
+	// proxies are the verified certificates of front proxies.
+	proxies verified
 	// remaining observes the remaining lifetime of client certificates, in seconds.
 	remaining prometheus.Observer
 }
@@ -93,7 +97,7 @@ func (a *Authenticator) Audiences() []string { return slices.Clone(a.cfg.Audienc
 func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 	var errs []error
 	var refused Result
-	for _, method := range []func(*http.Request) (Result, bool, error){a.certificate, a.header, a.webSocket} {
+	for _, method := range []func(*http.Request) (Result, bool, error){a.proxied, a.certificate, a.header, a.webSocket} {
 		result, ok, err := method(r)
 		refused.note(result)
 		switch {
@@ -186,13 +190,13 @@ func (u User) authenticated() User {
 }
 
 // Strip removes from a request's header the bearer token, which only the authenticator may see, and
-// the headers in which a proxy in front of other API servers would name the user.
-func Strip(header http.Header) {
+// the headers in which front proxies name the user: Kubernetes' usual ones, and those that are
+// configured.
+func (a *Authenticator) Strip(header http.Header) {
 	header.Del("Authorization")
-	for name := range header {
-		if name == "X-Remote-User" || name == "X-Remote-Uid" || name == "X-Remote-Group" || strings.HasPrefix(name, "X-Remote-Extra-") {
-			header.Del(name)
-		}
+	stripUsual(header)
+	if a.cfg.FrontProxy != nil {
+		a.cfg.FrontProxy.Headers.strip(header)
 	}
 }
 

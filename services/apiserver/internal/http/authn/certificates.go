@@ -17,8 +17,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Authorities are the authorities of accepted client certificates: the plane's own, and those of a
-// PEM file that is read again when it changes.
+// Authorities are the authorities of accepted certificates of clients, or of front proxies: the
+// plane's own, and those of a PEM file that is read again when it changes.
 type Authorities struct {
 	own  trusted
 	file *reloading[trusted] // own and the file's; nil without a file
@@ -95,13 +95,7 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 		a.remaining.Observe(time.Until(leaf.NotAfter).Seconds())
 		return Result{User: user}, true, nil
 	}
-	intermediates := x509.NewCertPool()
-	for _, cert := range others {
-		intermediates.AddCert(cert)
-	}
-	chains, err := leaf.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	chains, err := chainsOf(roots, leaf, others)
 	if err != nil {
 		return Result{}, false, fmt.Errorf("verifying certificate SN=%d, SKID=%s, AKID=%s failed: %w",
 			leaf.SerialNumber, colons(leaf.SubjectKeyId), colons(leaf.AuthorityKeyId), err)
@@ -119,6 +113,18 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 		}
 	}
 	return Result{}, false, utilerrors.NewAggregate(errs)
+}
+
+// chainsOf returns the chains from a client certificate to one of roots. others are what the client sent
+// with it.
+func chainsOf(roots *x509.CertPool, leaf *x509.Certificate, others []*x509.Certificate) ([][]*x509.Certificate, error) {
+	intermediates := x509.NewCertPool()
+	for _, cert := range others {
+		intermediates.AddCert(cert)
+	}
+	return leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 }
 
 // userOf returns the user that a verified certificate names, and false if it has no common name.

@@ -1,5 +1,6 @@
-// Package authn authenticates requests by client certificate, by a bearer token from a file, by a
-// bootstrap token, or by a service account token that this plane has issued.
+// Package authn authenticates requests by the headers of a front proxy, by client certificate, by a
+// bearer token from a file, by a bootstrap token, or by a service account token that this plane has
+// issued.
 package authn
 
 import (

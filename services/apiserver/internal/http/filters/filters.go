@@ -175,7 +175,7 @@ func (q *request) authenticate() {
 		q.refuse(result.Annotations, err)
 		return
 	}
-	authn.Strip(q.r.Header)
+	q.Authenticator.Strip(q.r.Header)
 	for _, warning := range result.Warnings {
 		if header, err := utilnet.NewWarningHeader(299, "-", warning); err == nil {
 			q.w.Header().Add("Warning", header)

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ type Authentication struct {
 	// ClientCAFile is a PEM file of authorities whose client certificates are accepted in addition
 	// to the plane's own. It is read again when it changes.
 	ClientCAFile string
+	// FrontProxy configures which clients may name the user of a request in headers.
+	FrontProxy FrontProxy
 	// TokenFile is a CSV file of further bearer tokens, in kube-apiserver's format: token, user,
 	// uid and optional quoted groups. It is read again when it changes.
 	TokenFile string
@@ -55,8 +58,8 @@ type Authentication struct {
 }
 
 // complete sets defaults and returns everything that is wrong.
-func (a *Authentication) complete() error {
-	var errs []error
+func (a *Authentication) complete(log *slog.Logger) error {
+	errs := []error{a.FrontProxy.complete(log)}
 	if len(a.Issuers) == 0 {
 		a.Issuers = []string{DefaultIssuer}
 	}

@@ -92,7 +92,7 @@ func (c *Config) Complete() error {
 	_, badRanges := c.ServiceCIDRs()
 	if err := errors.Join(
 		c.Serving.complete(), c.Etcd.complete(), c.Bus.complete(), badRanges, c.Admission.complete(), c.Enablement.complete(),
-		c.Authentication.complete(), c.Audit.complete(), c.Window.complete(),
+		c.Authentication.complete(c.Logger), c.Audit.complete(), c.Window.complete(),
 	); err != nil {
 		return fmt.Errorf("configuring the apiserver: %w", err)
 	}

@@ -33,6 +33,10 @@ type Serving struct {
 	// what `garboard init` creates for an apiserver: no key of the authority, and no tokens unless
 	// they are wanted.
 	TLSCertFile, TLSKeyFile string
+	// ProxyClientCertFile and ProxyClientKeyFile are PEM files of the certificate and key with which
+	// the server calls aggregated API servers, instead of those in CertDir, read again when they
+	// change; set both or neither.
+	ProxyClientCertFile, ProxyClientKeyFile string
 	// Hosts are further names and addresses by which clients reach the server, for the certificate
 	// in CertDir.
 	Hosts []string
@@ -70,6 +74,9 @@ func (s *Serving) complete() error {
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set together"))
+	}
+	if (s.ProxyClientCertFile == "") != (s.ProxyClientKeyFile == "") {
+		errs = append(errs, errors.New("--proxy-client-cert-file and --proxy-client-key-file must be set together"))
 	}
 	if s.ShutdownDelay < 0 || s.ShutdownWatchGrace < 0 {
 		errs = append(errs, fmt.Errorf("the shutdown delay, %v, and the grace period of watches, %v, must not be negative",

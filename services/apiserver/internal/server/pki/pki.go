@@ -1,6 +1,7 @@
 // Package pki keeps the plane's keys in one directory: the certificate authority, the serving
 // certificate, the administrator's client certificate, the key that signs service account tokens,
-// and the bearer tokens of the services. Missing files are created. Existing ones are used and
+// the bearer tokens of the services, and the identity with which the apiserver calls other API
+// servers. Missing files are created. Existing ones are used and
 // never replaced, except the serving certificate, which is renewed when it expires soon or lacks a
 // name.
 //
@@ -59,12 +60,20 @@ type Keys struct {
 	ServiceAccounts *ecdsa.PrivateKey
 	// TokenFile is the path of the services' tokens; empty if there are none.
 	TokenFile string
+	// FrontProxyCA is the authority of front proxies as first read; empty if there is none. A client
+	// with a certificate of it may name the user of a request in headers.
+	FrontProxyCA []*x509.Certificate
+	// FrontProxyCAFile is the path of that authority; empty if there is none.
+	FrontProxyCAFile string
+	// ProxyClient returns the present certificate with which the apiserver calls other API servers
+	// in the name of users; nil without an error if there is none.
+	ProxyClient func() (*tls.Certificate, error)
 }
 
 // Open reads the directory and creates the files that are missing. hosts are the names and
-// addresses that the serving certificate must have. The error for a file that cannot be read says
-// what to do.
-func Open(dir string, hosts []string) (*Keys, error) {
+// addresses that the serving certificate must have. log receives what happens to files that are
+// read again. The error for a file that cannot be read says what to do.
+func Open(dir string, hosts []string, log *slog.Logger) (*Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the certificate directory: %w; with --tls-cert-file and --tls-private-key-file it may be read-only", err)
 	}
@@ -89,19 +98,23 @@ func Open(dir string, hosts []string) (*Keys, error) {
 	if err := ensureTokens(in(TokenFile)); err != nil {
 		return nil, err
 	}
-	return &Keys{
+	keys := &Keys{
 		CA: ca.Certificate(), Serving: serving,
 		Certificate:     func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &serving, nil },
 		ServiceAccounts: signing, TokenFile: in(TokenFile),
-	}, nil
+	}
+	if err := openFrontProxy(files, dir); err != nil {
+		return nil, err
+	}
+	return keys, keys.readFrontProxy(dir, log)
 }
 
 // Read reads a directory that another program, such as `garboard init`, has filled, and writes
-// nothing. It reads the authority's certificate, the key of service account tokens and, if it
-// exists, the token file. The serving certificate comes from two files of its own, and is reloaded
+// nothing. It reads the authority's certificate, the key of service account tokens and, if they
+// exist, the token file and the files of the front proxy. The serving certificate comes from two files of its own, and is reloaded
 // when they change.
 func Read(dir, certFile, keyFile string, log *slog.Logger) (*Keys, error) {
-	pair, err := pki.NewPair(certFile, keyFile, log)
+	pair, err := pki.NewPair("the serving certificate", certFile, keyFile, log)
 	if err != nil {
 		return nil, fmt.Errorf("%w (--tls-cert-file and --tls-private-key-file)", err)
 	}
@@ -123,7 +136,8 @@ func Read(dir, certFile, keyFile string, log *slog.Logger) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keys{CA: ca, Serving: *serving, Certificate: pair.Certificate, ServiceAccounts: signing, TokenFile: tokens}, nil
+	keys := &Keys{CA: ca, Serving: *serving, Certificate: pair.Certificate, ServiceAccounts: signing, TokenFile: tokens}
+	return keys, keys.readFrontProxy(dir, log)
 }
 
 // filled adds to the error for a missing file which program creates it, since this process doesn't.

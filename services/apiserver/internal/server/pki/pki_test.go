@@ -3,6 +3,7 @@ package pki_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 func open(t *testing.T, dir string, hosts ...string) *pki.Keys {
 	t.Helper()
-	keys, err := pki.Open(dir, hosts)
+	keys, err := pki.Open(dir, hosts, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +161,7 @@ func TestBusKeys(t *testing.T) {
 // TestDamaged checks that every damaged or missing file leads to an error that names it and says
 // what to do, and that no file is silently replaced.
 func TestDamaged(t *testing.T) {
-	for _, name := range []string{"ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "admin.crt", "admin.key", "sa.key"} {
+	for _, name := range []string{"ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "admin.crt", "admin.key", "sa.key", "front-proxy-ca.crt", "front-proxy-ca.key", "front-proxy-client.crt", "front-proxy-client.key"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			open(t, dir)
@@ -166,7 +169,7 @@ func TestDamaged(t *testing.T) {
 			if err := os.WriteFile(path, []byte("rubbish"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := pki.Open(dir, nil)
+			_, err := pki.Open(dir, nil, quiet())
 			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove") {
 				t.Errorf("got %v", err)
 			}
@@ -175,14 +178,14 @@ func TestDamaged(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"ca.crt", "ca.key"} {
+	for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key"} {
 		t.Run("without "+name, func(t *testing.T) {
 			dir := t.TempDir()
 			open(t, dir)
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := pki.Open(dir, nil); err == nil || !strings.Contains(err.Error(), name+" is missing") {
+			if _, err := pki.Open(dir, nil, quiet()); err == nil || !strings.Contains(err.Error(), name+" is missing") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -198,7 +201,7 @@ func TestDamaged(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "ca.key"), key, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pki.Open(dir, nil); err == nil || !strings.Contains(err.Error(), "is not the key of") {
+		if _, err := pki.Open(dir, nil, quiet()); err == nil || !strings.Contains(err.Error(), "is not the key of") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -35,31 +35,46 @@ const certificateBlock = "CERTIFICATE"
 // expirySlack is how long an expired authority stays published; Kubernetes' value.
 const expirySlack = 5 * time.Minute
 
-// proxyLists returns the keys of the lists that belong to the authority of front proxies. This server
-// trusts no front proxy, but a kube-apiserver on the same etcd may.
-func proxyLists() []string {
-	return []string{
-		"requestheader-allowed-names", "requestheader-extra-headers-prefix", "requestheader-group-headers",
-		"requestheader-uid-headers", "requestheader-username-headers",
-	}
+const uidHeadersKey = "requestheader-uid-headers"
+
+// own is what this server adds to what is published.
+type own struct {
+	clients []*x509.Certificate
+	proxies []*x509.Certificate
+	// lists are those that belong to the authorities of front proxies, by key.
+	lists map[string][]string
 }
 
-// publishAuthentication adds this server's authorities to those that are published, and drops the
-// expired ones.
-func (o *Objects) publishAuthentication(ctx context.Context) error {
-	var own []*x509.Certificate
+// own returns what this server publishes at present.
+func (o *Objects) own() own {
+	var mine own
 	if o.ClientCAs != nil {
-		own = o.ClientCAs()
+		mine.clients = o.ClientCAs()
 	}
+	proxy := FrontProxy{}
+	if o.FrontProxy != nil {
+		proxy, mine.proxies = *o.FrontProxy, o.FrontProxy.CAs()
+	}
+	mine.lists = map[string][]string{
+		"requestheader-allowed-names": proxy.AllowedNames, "requestheader-extra-headers-prefix": proxy.ExtraHeaderPrefixes,
+		"requestheader-group-headers": proxy.GroupHeaders, uidHeadersKey: proxy.UIDHeaders, "requestheader-username-headers": proxy.UsernameHeaders,
+	}
+	return mine
+}
+
+// publishAuthentication adds this server's authorities, and how it knows front proxies, to what is
+// published, and drops the expired authorities.
+func (o *Objects) publishAuthentication(ctx context.Context) error {
+	mine := o.own()
 	return o.keepConfigMap(ctx, authenticationName, func(data map[string]string, _ bool) (map[string]string, error) {
-		return authenticationData(data, own, time.Now())
+		return mine.joinedTo(data, time.Now())
 	})
 }
 
-// authenticationData returns what is published, given what was published before.
-func authenticationData(before map[string]string, own []*x509.Certificate, now time.Time) (map[string]string, error) {
+// joinedTo returns what is published, given what was published before.
+func (o own) joinedTo(before map[string]string, now time.Time) (map[string]string, error) {
 	data := map[string]string{}
-	clients, err := joined(before[clientCAKey], own, now)
+	clients, err := joined(before[clientCAKey], o.clients, now)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", clientCAKey, err)
 	}
@@ -67,20 +82,12 @@ func authenticationData(before map[string]string, own []*x509.Certificate, now t
 		data[clientCAKey] = clients
 	}
 	lists := map[string]string{}
-	for _, key := range proxyLists() {
-		list := []string{}
-		if text := before[key]; text != "" {
-			if err := json.Unmarshal([]byte(text), &list); err != nil {
-				return nil, fmt.Errorf("reading %s: %w", key, err)
-			}
+	for key, mine := range o.lists {
+		unique, err := joinedList(before[key], mine)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", key, err)
 		}
-		unique := []string{}
-		for _, name := range list {
-			if !slices.Contains(unique, name) {
-				unique = append(unique, name)
-			}
-		}
-		if key == "requestheader-uid-headers" && len(unique) == 0 {
+		if key == uidHeadersKey && len(unique) == 0 {
 			continue
 		}
 		text, err := json.Marshal(unique)
@@ -89,7 +96,7 @@ func authenticationData(before map[string]string, own []*x509.Certificate, now t
 		}
 		lists[key] = string(text)
 	}
-	proxies, err := joined(before[proxyCAKey], nil, now)
+	proxies, err := joined(before[proxyCAKey], o.proxies, now)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", proxyCAKey, err)
 	}
@@ -99,6 +106,22 @@ func authenticationData(before map[string]string, own []*x509.Certificate, now t
 	data[proxyCAKey] = proxies
 	maps.Copy(data, lists)
 	return data, nil
+}
+
+// joinedList returns the elements of a JSON list and further ones, each once.
+func joinedList(list string, further []string) ([]string, error) {
+	all, unique := []string{}, []string{}
+	if list != "" {
+		if err := json.Unmarshal([]byte(list), &all); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range append(all, further...) {
+		if !slices.Contains(unique, name) {
+			unique = append(unique, name)
+		}
+	}
+	return unique, nil
 }
 
 // joined returns the certificates of a PEM bundle and further ones as a bundle: each once, without

@@ -178,3 +178,58 @@ func TestPublishedTracking(t *testing.T) {
 	ensure(another)
 	today("by another server")
 }
+
+// TestPublishedFrontProxy checks that the authority of front proxies and its lists are published beside what
+// is already there, as they are at the time.
+func TestPublishedFrontProxy(t *testing.T) {
+	t.Parallel()
+	own, ownPEM := authority(t, "own", time.Hour)
+	next, nextPEM := authority(t, "next", time.Hour)
+	_, other := authority(t, "other", time.Hour)
+	now := []*x509.Certificate{own}
+	proxy := &systemobjects.FrontProxy{
+		CAs: func() []*x509.Certificate { return now }, AllowedNames: []string{"front", "own"}, UsernameHeaders: []string{"X-Remote-User"},
+		UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraHeaderPrefixes: []string{"X-Remote-Extra-"},
+	}
+	mine := map[string]string{
+		"requestheader-client-ca-file": ownPEM, "requestheader-allowed-names": `["front","own"]`, "requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
+		"requestheader-group-headers": `["X-Remote-Group"]`, "requestheader-uid-headers": `["X-Remote-Uid"]`, "requestheader-username-headers": `["X-Remote-User"]`,
+	}
+	theirs := map[string]string{
+		"requestheader-client-ca-file": other, "requestheader-allowed-names": `["back","front"]`, "requestheader-extra-headers-prefix": `["X-Extra-"]`,
+		"requestheader-group-headers": `[]`, "requestheader-username-headers": `["X-User"]`,
+	}
+	both := map[string]string{
+		"requestheader-client-ca-file": other + ownPEM, "requestheader-allowed-names": `["back","front","own"]`,
+		"requestheader-extra-headers-prefix": `["X-Extra-","X-Remote-Extra-"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
+		"requestheader-uid-headers": `["X-Remote-Uid"]`, "requestheader-username-headers": `["X-User","X-Remote-User"]`,
+	}
+	w := registrytest.New(t)
+	w.Objects.FrontProxy = proxy
+	published := func(what string, want map[string]string) {
+		t.Helper()
+		if err := w.Objects.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := registrytest.Get[*corev1.ConfigMap](w, "kube-system", authentication).Data; !maps.Equal(got, want) {
+			t.Errorf("%s:\ngot  %q\nwant %q", what, got, want)
+		}
+	}
+	published("nothing yet", mine)
+	published("again", mine)
+	now = []*x509.Certificate{next}
+	changed := maps.Clone(mine)
+	changed["requestheader-client-ca-file"] = ownPEM + nextPEM
+	published("another authority", changed)
+	now = []*x509.Certificate{own}
+	if _, err := registrytest.Update(w, "kube-system", authentication, "", func(c *corev1.ConfigMap) { c.Data = theirs }); err != nil {
+		t.Fatal(err)
+	}
+	published("beside another server's", both)
+	proxy.UIDHeaders, proxy.AllowedNames = nil, nil
+	w.Etcd.DeletePrefix(t, "/registry/configmaps/kube-system/"+authentication)
+	without := maps.Clone(mine)
+	delete(without, "requestheader-uid-headers")
+	without["requestheader-allowed-names"] = "[]"
+	published("any name, and no UIDs", without)
+}

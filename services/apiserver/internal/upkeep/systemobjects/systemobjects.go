@@ -31,7 +31,8 @@ const (
 	repairEvery = 3 * time.Minute
 )
 
-// Config configures an Objects. All fields except Advertise, ClientCAs and Logger are required.
+// Config configures an Objects. All fields except Advertise, ClientCAs, FrontProxy and Logger are
+// required.
 type Config struct {
 	Table    *scheme.Table
 	Registry *registry.Registry
@@ -48,8 +49,20 @@ type Config struct {
 	// ClientCAs returns the authorities of accepted client certificates, as they are now; nil if
 	// there are none.
 	ClientCAs func() []*x509.Certificate
+	// FrontProxy is which front proxies are trusted, and so may call API servers of others in the
+	// name of users; nil if there are none.
+	FrontProxy *FrontProxy
 	// Logger receives what fails; slog.Default if nil.
 	Logger *slog.Logger
+}
+
+// FrontProxy is how the requests of front proxies are known.
+type FrontProxy struct {
+	// CAs returns the authorities of their client certificates, as they are now.
+	CAs func() []*x509.Certificate
+	// AllowedNames are the common names of these certificates; any if empty. The others are the
+	// headers, and the beginnings of headers, in which they name the user.
+	AllowedNames, UsernameHeaders, UIDHeaders, GroupHeaders, ExtraHeaderPrefixes []string
 }
 
 // Objects maintains the system's objects. Several apiservers may do that at once.

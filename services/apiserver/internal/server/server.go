@@ -32,6 +32,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/availability"
+	"github.com/garboard/garboard/services/apiserver/internal/upkeep/apiservices"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/customresources"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/kubernetesservice"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/systemobjects"
@@ -80,6 +81,7 @@ func (s *Server) Run(ctx context.Context) error {
 		lifecycle.Stage{Name: "filled watch cache", Start: p.fill},
 		lifecycle.Stage{Name: "custom resources", Start: p.defineCustom, Run: func(ctx context.Context) error { return p.custom.Run(ctx) }},
 		lifecycle.Stage{Name: "system objects", Start: p.createObjects, Run: func(ctx context.Context) error { return p.objects.Run(ctx) }},
+		lifecycle.Stage{Name: "APIServices", Start: p.createAPIServices, Run: func(ctx context.Context) error { return p.described.Run(ctx) }},
 		lifecycle.Stage{Name: "bootstrap roles", Start: p.createRoles},
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
 		lifecycle.Stage{Name: "clients of NATS", Start: func(ctx context.Context) error { return p.link.Admit(ctx) }},
@@ -115,6 +117,7 @@ type plane struct {
 	auditor   *audit.Auditor // nil if nothing is to be recorded
 	users     *authn.Authenticator
 	objects   *systemobjects.Objects
+	described *apiservices.Keeper
 	members   *kubernetesservice.Member
 	custom    *customresources.Keeper
 	link      *link.Link
@@ -196,6 +199,7 @@ func (p *plane) assemble() error {
 	if err != nil {
 		return err
 	}
+	p.described = apiservices.New(apiservices.Config{Table: p.table, Registry: p.registry, Feeds: p.feeds, Logger: p.cfg.Logger})
 	p.members = kubernetesservice.New(kubernetesservice.Config{
 		Table: p.table, Store: st, Registry: p.registry, Address: address, Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
 	})
@@ -255,6 +259,11 @@ func (p *plane) defineCustom(ctx context.Context) error {
 func (p *plane) createObjects(ctx context.Context) error {
 	p.gate.Waits("poststarthook/start-system-namespaces-controller", "the system namespaces do not exist yet")
 	return p.objects.Ensure(ctx)
+}
+
+func (p *plane) createAPIServices(ctx context.Context) error {
+	p.gate.Waits("poststarthook/kube-apiserver-autoregistration", "the APIServices of the built-in groups do not exist yet")
+	return p.described.Begin(ctx)
 }
 
 func (p *plane) createRoles(ctx context.Context) error {

@@ -1,10 +1,11 @@
-// Package apiservices builds the APIService objects of the groups and versions that an apiserver
-// serves itself, from which clients learn their priorities.
+// Package apiservices keeps the APIService objects of the groups and versions that an apiserver serves
+// itself, from which clients learn their priorities: of the built-in ones, and of custom resources.
 package apiservices
 
 import (
 	"fmt"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -12,8 +13,17 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
-// managed is the label with which Kubernetes marks the objects that an apiserver creates when it starts.
-const managed, onStart = "kube-aggregator.kubernetes.io/automanaged", "onstart"
+// managed is the label with which Kubernetes marks the objects that an apiserver maintains: when it starts,
+// or always.
+const (
+	managed = "kube-aggregator.kubernetes.io/automanaged"
+	onStart = "onstart"
+	always  = "true"
+)
+
+// customGroup and customVersion are the priority of all custom resources, as in kube-apiserver
+// (crdregistration): after the built-in groups, and the versions in the order of their names.
+const customGroup, customVersion = 1000, 100
 
 // priority orders a group among the groups, and a version among those of its group; higher comes first.
 type priority struct{ group, version int32 }
@@ -39,9 +49,6 @@ func priorities() map[schema.GroupVersion]priority {
 	}
 	return of
 }
-
-// customGroup and customVersion are the priorities of custom kinds (kubernetes, pkg/controlplane/controller/crdregistration).
-const customGroup, customVersion = 1000, 100
 
 // firstGroup is above the priority of all APIServices: the group of APIService has none, and comes first.
 const firstGroup = 20001
@@ -74,12 +81,40 @@ func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {
 		if !ok {
 			return nil, fmt.Errorf("building the APIService of %s: it has no priority", gv)
 		}
-		services = append(services, &apiregistrationv1.APIService{
-			ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{managed: onStart}},
-			Spec: apiregistrationv1.APIServiceSpec{
-				Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority.group, VersionPriority: priority.version,
-			},
-		})
+		services = append(services, local(gv, priority, onStart))
 	}
 	return services, nil
+}
+
+// OfCustom returns an object for every group and version that a definition serves, by name. As in Kubernetes,
+// the definition need not be established. A version that the table has built in already has an object of its
+// own.
+func OfCustom(table *scheme.Table, definitions []*apiextensionsv1.CustomResourceDefinition) map[string]*apiregistrationv1.APIService {
+	builtIn := map[schema.GroupVersion]bool{}
+	for _, kind := range table.Kinds() {
+		if !kind.Custom {
+			builtIn[kind.GroupVersion()] = true
+		}
+	}
+	services := map[string]*apiregistrationv1.APIService{}
+	for _, definition := range definitions {
+		for _, version := range definition.Spec.Versions {
+			gv := schema.GroupVersion{Group: definition.Spec.Group, Version: version.Name}
+			if version.Served && !builtIn[gv] {
+				one := local(gv, priority{customGroup, customVersion}, always)
+				services[one.Name] = one
+			}
+		}
+	}
+	return services
+}
+
+// local returns the object of a group and version without a Service.
+func local(gv schema.GroupVersion, of priority, kept string) *apiregistrationv1.APIService {
+	return &apiregistrationv1.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: gv.Version + "." + gv.Group, Labels: map[string]string{managed: kept}},
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: of.group, VersionPriority: of.version,
+		},
+	}
 }

@@ -6,20 +6,12 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
-	"github.com/garboard/garboard/services/apiserver/internal/upkeep/apiservices"
 	"github.com/garboard/garboard/services/apiserver/internal/upkeep/flowcontrol"
 )
 
-// ensureDescription creates the missing APIServices of the served groups and versions, and the
-// missing built-in priority levels and flow schemas. If nothing is missing it costs three lists.
+// ensureDescription creates the missing built-in priority levels and flow schemas. If nothing is missing
+// it costs two lists.
 func (o *Objects) ensureDescription(ctx context.Context) error {
-	services, err := apiservices.Of(o.Table)
-	if err != nil {
-		return err
-	}
-	if err := ensureAll(ctx, o, services); err != nil {
-		return err
-	}
 	if err := ensureAll(ctx, o, flowcontrol.PriorityLevels()); err != nil {
 		return err
 	}

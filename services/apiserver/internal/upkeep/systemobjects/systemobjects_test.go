@@ -12,7 +12,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/admission/priority"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/registrytest"
@@ -131,9 +130,6 @@ func TestSystemPriorityClasses(t *testing.T) {
 func TestConfigurationOfTheApiserver(t *testing.T) {
 	t.Parallel()
 	w := registrytest.New(t)
-	if s := registrytest.Get[*apiregistrationv1.APIService](w, "", "v1.apps"); s.Spec.GroupPriorityMinimum != 17800 || len(s.Status.Conditions) != 1 || s.Status.Conditions[0].Reason != "Local" {
-		t.Errorf("v1.apps is %+v", s)
-	}
 	if p := registrytest.Get[*flowcontrolv1.PriorityLevelConfiguration](w, "", "exempt"); p.Spec.Type != "Exempt" || p.Generation != 1 {
 		t.Errorf("exempt is %+v", p)
 	}

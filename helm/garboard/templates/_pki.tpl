@@ -24,6 +24,8 @@ that belong to no certificate, so that programs find the same file names in ever
 {{ include "garboard.pki.item" (list $full "cert-ca" "tls.crt" "ca.crt") }}
 {{ include "garboard.pki.item" (list $full "keys" "sa.key" "sa.key" "nats-issuer.seed" "nats-issuer.seed" "nats-apiserver.seed" "nats-apiserver.seed") }}
 {{ include "garboard.pki.item" (list $full "cert-apiserver" "tls.crt" "tls.crt" "tls.key" "tls.key") }}
+{{ include "garboard.pki.item" (list $full "cert-front-proxy-ca" "tls.crt" "front-proxy-ca.crt") }}
+{{ include "garboard.pki.item" (list $full "cert-front-proxy-client" "tls.crt" "front-proxy-client.crt" "tls.key" "front-proxy-client.key") }}
 {{- if eq $root.Values.etcd.mode "builtin" }}
 {{ include "garboard.pki.item" (list $full "cert-etcd-ca" "tls.crt" "etcd-ca.crt") }}
 {{ include "garboard.pki.item" (list $full "cert-etcd-client" "tls.crt" "etcd-client.crt" "tls.key" "etcd-client.key") }}

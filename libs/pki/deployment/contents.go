@@ -41,7 +41,7 @@ const (
 // fill creates the contents, each after those that it derives from.
 func (f *filler) fill() error {
 	for _, step := range []func() error{
-		f.authorities, f.copies, f.apiserver, f.busKeys, f.servers, f.services, f.admin,
+		f.authorities, f.copies, f.frontProxy, f.apiserver, f.busKeys, f.servers, f.services, f.admin,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -58,6 +58,7 @@ func (f *filler) authorities() (err error) {
 		{&f.api, caFile, caKeyFile, "garboard-ca"},
 		{&f.etcd, etcdCAFile, "etcd-ca.key", "garboard-etcd-ca"},
 		{&f.routes, routesCAFile, "routes-ca.key", "garboard-nats-routes-ca"},
+		{&f.proxies, pki.FrontProxyCAFile, pki.FrontProxyCAKeyFile, pki.FrontProxyAuthority},
 	} {
 		var outcome pki.Outcome
 		if *a.to, outcome, err = pki.OpenAuthority(f.files(caDir), f.path(caDir, a.cert), f.path(caDir, a.key), a.name); err != nil {
@@ -93,6 +94,12 @@ func (f *filler) copies() error {
 		return fmt.Errorf("reading the authority's key: %w", err)
 	}
 	return f.derived(controllersDir, caKeyFile, key, time.Time{}, pki.Secret)
+}
+
+// frontProxy writes the authority of front proxies for the apiservers, without its key: a client with a
+// certificate of it may act in the name of every user.
+func (f *filler) frontProxy() error {
+	return f.derived(apiserverDir, pki.FrontProxyCAFile, f.proxies.PEM(), f.proxies.Certificate().NotAfter, pki.Public)
 }
 
 // apiserver creates the key of service account tokens, with which the controllers sign those in Secrets.
@@ -147,7 +154,7 @@ func made(missing bool) pki.Outcome {
 }
 
 // servers issues the certificates in files: those that servers present, those that apiservers
-// present to etcd and NATS, and the one that Prometheus presents to apiservers.
+// present to etcd, NATS and other API servers, and the one that Prometheus presents to apiservers.
 func (f *filler) servers() error {
 	addresses, err := f.cfg.serviceAddresses()
 	if err != nil {
@@ -165,6 +172,7 @@ func (f *filler) servers() error {
 	}{
 		{f.api, apiserverDir, "tls", pki.Leaf{Name: "kube-apiserver", Hosts: api, Use: pki.Server}},
 		{f.api, apiserverDir, "nats-client", pki.Leaf{Name: "garboard-apiserver", Use: pki.Client}},
+		{f.proxies, apiserverDir, "front-proxy-client", pki.Leaf{Name: pki.FrontProxyUser, Use: pki.Client}},
 		{f.api, prometheusDir, "client", pki.Leaf{Name: monitoringUser, Groups: []string{monitoringGroup}, Use: pki.Client}},
 		{f.etcd, apiserverDir, "etcd-client", pki.Leaf{Name: "garboard-apiserver", Use: pki.Client}},
 		// etcd also presents its server certificate when it calls itself, for its HTTP gateway.

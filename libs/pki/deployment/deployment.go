@@ -3,7 +3,7 @@
 //
 //	ca/          the authorities and their keys, which no program needs
 //	apiserver/   --cert-dir of the apiservers, their serving certificate, and those that they
-//	             present to etcd and to NATS
+//	             present to etcd, to NATS, and to other API servers as a front proxy
 //	controllers/ kubeconfig, the authority with its key, which signs node certificates, and the key
 //	             that signs the service account tokens in Secrets
 //	scheduler/   kubeconfig
@@ -207,7 +207,7 @@ func Fill(cfg Config) error {
 // orphans refuses to create a new authority while programs still have the previous one: none of
 // them would trust the others any more.
 func (f *filler) orphans() error {
-	for _, name := range []string{caFile, etcdCAFile, routesCAFile} {
+	for _, name := range []string{caFile, etcdCAFile, routesCAFile, pki.FrontProxyCAFile} {
 		own := f.path(caDir, name)
 		if _, err := os.Stat(own); !errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -247,8 +247,8 @@ func lock(path string) (unlock func(), err error) {
 type filler struct {
 	cfg Config
 	// api, etcd and routes sign the certificates of the plane, of etcd, and of the NATS servers
-	// among themselves.
-	api, etcd, routes *pki.Authority
+	// among themselves; proxies those of front proxies.
+	api, etcd, routes, proxies *pki.Authority
 }
 
 func (f *filler) path(parts ...string) string {

@@ -71,9 +71,10 @@ func TestLayout(t *testing.T) {
 	first := fill(t, deployment.Config{Dir: dir})
 	made := contents(t, dir)
 	want := strings.Fields(`
-		ca/ca.crt ca/ca.key ca/etcd-ca.crt ca/etcd-ca.key ca/routes-ca.crt ca/routes-ca.key
+		ca/ca.crt ca/ca.key ca/etcd-ca.crt ca/etcd-ca.key ca/routes-ca.crt ca/routes-ca.key ca/front-proxy-ca.crt ca/front-proxy-ca.key
 		apiserver/ca.crt apiserver/sa.key apiserver/nats-issuer.seed apiserver/nats-apiserver.seed apiserver/nats-auth.conf apiserver/tls.crt apiserver/tls.key
 		apiserver/etcd-ca.crt apiserver/etcd-client.crt apiserver/etcd-client.key apiserver/nats-client.crt apiserver/nats-client.key
+		apiserver/front-proxy-ca.crt apiserver/front-proxy-client.crt apiserver/front-proxy-client.key
 		controllers/kubeconfig controllers/ca.crt controllers/ca.key controllers/sa.key scheduler/kubeconfig scheduler/ca.crt
 		nodeagent/bootstrap-kubeconfig nodeagent/ca.crt
 		etcd/etcd-ca.crt etcd/server.crt etcd/server.key etcd/peer.crt etcd/peer.key etcd/client.crt etcd/client.key
@@ -179,6 +180,10 @@ func TestCompletes(t *testing.T) {
 			damage:  remove("ca/routes-ca.crt", "ca/routes-ca.key", "nats/routes-ca.crt", "nats/route.crt", "nats/route.key"),
 			changes: []string{"ca/routes-ca.crt", "ca/routes-ca.key", "nats/routes-ca.crt", "nats/route.crt", "nats/route.key"},
 		},
+		"a deployment without a front proxy": {
+			damage:  remove("ca/front-proxy-ca.crt", "ca/front-proxy-ca.key", "apiserver/front-proxy-ca.crt", "apiserver/front-proxy-client.crt", "apiserver/front-proxy-client.key"),
+			changes: []string{"ca/front-proxy-ca.crt", "ca/front-proxy-ca.key", "apiserver/front-proxy-ca.crt", "apiserver/front-proxy-client.crt", "apiserver/front-proxy-client.key"},
+		},
 		"an expired certificate": {damage: func(t *testing.T, dir string) { ending(t, dir, "apiserver/nats-client", time.Now().Add(-time.Hour)) }, changes: []string{"apiserver/nats-client.crt", "apiserver/nats-client.key"}},
 		"a wrong copy":           {damage: func(t *testing.T, dir string) { overwrite(t, dir, "scheduler/ca.crt", "rubbish") }},
 	} {
@@ -245,14 +250,15 @@ func TestNeverReplaced(t *testing.T) {
 		damage func(t *testing.T, dir string)
 		want   string
 	}{
-		"no authority":           {func(t *testing.T, dir string) { drop(t, dir, "ca") }, "restore the folder"},
-		"no authority of etcd":   {func(t *testing.T, dir string) { drop(t, dir, "ca/etcd-ca.crt", "ca/etcd-ca.key") }, "etcd-ca.crt is missing"},
-		"no authority of routes": {func(t *testing.T, dir string) { drop(t, dir, "ca/routes-ca.crt", "ca/routes-ca.key") }, "routes-ca.crt is missing"},
-		"no key":                 {func(t *testing.T, dir string) { drop(t, dir, "ca/ca.key") }, "ca.key is missing"},
-		"a damaged authority":    {func(t *testing.T, dir string) { overwrite(t, dir, "ca/ca.crt", "rubbish") }, "ca/ca.crt is damaged"},
-		"a damaged key":          {func(t *testing.T, dir string) { overwrite(t, dir, "apiserver/sa.key", "rubbish") }, "sa.key is damaged"},
-		"a damaged kubeconfig":   {func(t *testing.T, dir string) { overwrite(t, dir, "admin/kubeconfig", "rubbish") }, "admin/kubeconfig is damaged"},
-		"a damaged token":        {func(t *testing.T, dir string) { overwrite(t, dir, "admin/bootstrap-token", "ABCDEF.0123456789abcdef") }, "no bootstrap token"},
+		"no authority":                  {func(t *testing.T, dir string) { drop(t, dir, "ca") }, "restore the folder"},
+		"no authority of etcd":          {func(t *testing.T, dir string) { drop(t, dir, "ca/etcd-ca.crt", "ca/etcd-ca.key") }, "etcd-ca.crt is missing"},
+		"no authority of routes":        {func(t *testing.T, dir string) { drop(t, dir, "ca/routes-ca.crt", "ca/routes-ca.key") }, "routes-ca.crt is missing"},
+		"no authority of front proxies": {func(t *testing.T, dir string) { drop(t, dir, "ca/front-proxy-ca.crt", "ca/front-proxy-ca.key") }, "front-proxy-ca.crt is missing"},
+		"no key":                        {func(t *testing.T, dir string) { drop(t, dir, "ca/ca.key") }, "ca.key is missing"},
+		"a damaged authority":           {func(t *testing.T, dir string) { overwrite(t, dir, "ca/ca.crt", "rubbish") }, "ca/ca.crt is damaged"},
+		"a damaged key":                 {func(t *testing.T, dir string) { overwrite(t, dir, "apiserver/sa.key", "rubbish") }, "sa.key is damaged"},
+		"a damaged kubeconfig":          {func(t *testing.T, dir string) { overwrite(t, dir, "admin/kubeconfig", "rubbish") }, "admin/kubeconfig is damaged"},
+		"a damaged token":               {func(t *testing.T, dir string) { overwrite(t, dir, "admin/bootstrap-token", "ABCDEF.0123456789abcdef") }, "no bootstrap token"},
 		"a concurrent run": {func(t *testing.T, dir string) {
 			file, err := os.OpenFile(filepath.Join(dir, "ca", ".lock"), os.O_RDWR, 0)
 			if err == nil {
@@ -402,6 +408,9 @@ func TestHandshakes(t *testing.T) {
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/etcd-client", servers: "apiserver/ca.crt", host: "nats", fails: true},
 		{server: "nats/route", clients: "nats/routes-ca.crt", client: "apiserver/nats-client", servers: "nats/routes-ca.crt", host: "nats-1", fails: true},
 		{server: "nats/route", clients: "nats/routes-ca.crt", client: "nats/server", servers: "nats/routes-ca.crt", host: "nats-1", fails: true},
+		{server: "apiserver/tls", clients: "apiserver/front-proxy-ca.crt", client: "apiserver/front-proxy-client", servers: "apiserver/ca.crt", host: "apiserver", user: "front-proxy-client"},
+		{server: "apiserver/tls", clients: "apiserver/ca.crt", client: "apiserver/front-proxy-client", servers: "apiserver/ca.crt", host: "apiserver", fails: true},
+		{server: "apiserver/tls", clients: "apiserver/front-proxy-ca.crt", client: "apiserver/nats-client", servers: "apiserver/ca.crt", host: "apiserver", fails: true},
 		{server: "nats/server", clients: "nats/ca.crt", client: "nats/route", servers: "nats/ca.crt", host: "nats", fails: true},
 		{server: "nats/server", clients: "nats/ca.crt", client: "apiserver/tls", servers: "apiserver/ca.crt", host: "nats", fails: true},
 		{server: "etcd/client", clients: "etcd/etcd-ca.crt", client: "etcd/client", servers: "etcd/etcd-ca.crt", host: "etcd", fails: true},

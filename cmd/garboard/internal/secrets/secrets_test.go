@@ -73,8 +73,8 @@ func TestSync(t *testing.T) {
 		t.Errorf("first run: %v, want %v", got, want)
 	}
 	for name, files := range map[string]string{
-		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key routes-ca.crt routes-ca.key",
-		"one-apiserver":   "ca.crt etcd-ca.crt etcd-client.crt etcd-client.key nats-apiserver.seed nats-auth.conf nats-client.crt nats-client.key nats-issuer.seed sa.key tls.crt tls.key",
+		"one-ca":          "ca.crt ca.key etcd-ca.crt etcd-ca.key front-proxy-ca.crt front-proxy-ca.key routes-ca.crt routes-ca.key",
+		"one-apiserver":   "ca.crt etcd-ca.crt etcd-client.crt etcd-client.key front-proxy-ca.crt front-proxy-client.crt front-proxy-client.key nats-apiserver.seed nats-auth.conf nats-client.crt nats-client.key nats-issuer.seed sa.key tls.crt tls.key",
 		"one-controllers": "ca.crt ca.key kubeconfig sa.key",
 		"one-scheduler":   "ca.crt kubeconfig",
 		"one-nodeagent":   "bootstrap-kubeconfig ca.crt",

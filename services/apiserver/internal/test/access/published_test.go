@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -32,23 +33,32 @@ func TestPublishedAuthorities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const maps, name = "/api/v1/namespaces/kube-system/configmaps", "/extension-apiserver-authentication"
-	a.want("alice", http.MethodGet, maps+name, "", 403, "")
+	const configMaps, name = "/api/v1/namespaces/kube-system/configmaps", "/extension-apiserver-authentication"
+	a.want("alice", http.MethodGet, configMaps+name, "", 403, "")
 	a.want("admin", http.MethodPost, rbacPath+"/namespaces/kube-system/rolebindings",
 		bindingJSON("RoleBinding", "alice", "Role", "extension-apiserver-authentication-reader", "alice"), 201, "")
-	a.until("alice", http.MethodGet, maps+name, 200)
-	a.want("alice", http.MethodGet, maps, "", 403, "")
-	a.want("system:kube-scheduler", http.MethodGet, maps+name, "", 200, "")
-	_, text := a.ask("alice", http.MethodGet, maps+name, "")
+	a.until("alice", http.MethodGet, configMaps+name, 200)
+	a.want("alice", http.MethodGet, configMaps, "", 403, "")
+	a.want("system:kube-scheduler", http.MethodGet, configMaps+name, "", 200, "")
+	_, text := a.ask("alice", http.MethodGet, configMaps+name, "")
 	var published corev1.ConfigMap
 	if err := json.Unmarshal([]byte(text), &published); err != nil {
 		t.Fatal(err)
 	}
-	if want := string(own) + string(authority.PEM()); len(published.Data) != 1 || published.Data["client-ca-file"] != want {
+	proxies, err := os.ReadFile(filepath.Join(s.CertDir, "front-proxy-ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (map[string]string{
+		"client-ca-file": string(own) + string(authority.PEM()), "requestheader-client-ca-file": string(proxies),
+		"requestheader-allowed-names": `["front-proxy-client"]`, "requestheader-username-headers": `["X-Remote-User"]`,
+		"requestheader-uid-headers": `["X-Remote-Uid"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
+		"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
+	}); !maps.Equal(published.Data, want) {
 		t.Errorf("got  %q\nwant %q", published.Data, want)
 	}
 	if manager := published.ManagedFields; len(manager) != 1 || manager[0].Manager != "kube-apiserver" {
 		t.Errorf("it is managed by %+v", manager)
 	}
-	a.want("admin", http.MethodGet, maps+"/kube-apiserver-legacy-service-account-token-tracking", "", 200, "")
+	a.want("admin", http.MethodGet, configMaps+"/kube-apiserver-legacy-service-account-token-tracking", "", 200, "")
 }

@@ -35,7 +35,8 @@ type UserHeaders struct {
 // stripUsual removes the headers that Kubernetes' API servers use among themselves.
 func stripUsual(header http.Header) {
 	usual := UserHeaders{
-		Name: []string{"X-Remote-User"}, UID: []string{"X-Remote-Uid"}, Groups: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
+		Name: []string{"X-Remote-User"}, UID: []string{"X-Remote-Uid"},
+		Groups: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 	}
 	usual.strip(header)
 }

@@ -208,7 +208,8 @@ func (k *Keeper) bring(ctx context.Context, there, wanted map[string]*service, o
 		if wanted[name] != nil || !ours(have) {
 			continue
 		}
-		_, _, err := resource.Delete(ctx, "", name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}})
+		as := &metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}
+		_, _, err := resource.Delete(ctx, "", name, metav1.DeleteOptions{Preconditions: as})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("deleting the APIService %s, which nothing serves: %w", name, err))
 		}

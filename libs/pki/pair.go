@@ -39,7 +39,7 @@ func NewPair(what, certPath, keyPath string, log *slog.Logger) (*Pair, error) {
 		return nil, err
 	}
 	if end := p.pair.Leaf.NotAfter; time.Now().After(end) {
-		log.Error(what+" has expired; it stays in use until the file holds another", "file", certPath, "ended", end)
+		log.Error("a certificate has expired; it stays in use until the file holds another", "certificate", what, "file", certPath, "ended", end)
 	}
 	return p, nil
 }
@@ -53,11 +53,11 @@ func (p *Pair) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case err == nil:
 		p.logged = ""
 		if changed {
-			p.log.Info("reloaded "+p.what, "file", p.certPath, "until", p.pair.Leaf.NotAfter)
+			p.log.Info("reloaded a certificate", "certificate", p.what, "file", p.certPath, "until", p.pair.Leaf.NotAfter)
 		}
 	case err.Error() != p.logged:
 		p.logged = err.Error()
-		p.log.Warn(p.what+" has changed and is not usable; keeping the previous one", "err", err)
+		p.log.Warn("a certificate has changed and is not usable; keeping the previous one", "certificate", p.what, "err", err)
 	}
 	current := p.pair
 	return &current, nil

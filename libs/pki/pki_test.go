@@ -208,7 +208,7 @@ func TestPair(t *testing.T) {
 	shows("with a damaged key", second)
 	remove(t, dir, "tls.key")
 	shows("without a key", second)
-	if text := log.String(); strings.Count(text, "level=WARN") != 2 || !strings.Contains(text, "reloaded the serving") {
+	if text := log.String(); strings.Count(text, "level=WARN") != 2 || !strings.Contains(text, "reloaded a certificate\" certificate=\"the serving certificate\"") {
 		t.Errorf("the log is %s", text)
 	}
 	if err := os.WriteFile(key, oldKey, 0o600); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/group"
+	authgroup "k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/request/union"
@@ -79,7 +79,7 @@ func (h headersOf) theirs(clients, proxies *signer) authenticator.Request {
 	list := func(i int) headerrequest.StaticStringSlice { return h[i] }
 	front := headerrequest.NewDynamicVerifyOptionsSecure(verify(proxies), list(0), list(1), list(2), list(3), list(4))
 	certificate := x509request.NewDynamic(verify(clients), x509request.CommonNameUserConversion)
-	return union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(front, certificate)), anonymous.NewAuthenticator(nil))
+	return union.NewFailOnError(authgroup.NewAuthenticatedGroupAdder(union.New(front, certificate)), anonymous.NewAuthenticator(nil))
 }
 
 // ours is the same of the apiserver's.

@@ -2,6 +2,7 @@
 package swap
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ func TestSwap(t *testing.T) {
 		t.Run(direction, func(t *testing.T) {
 			etcd := etcdtest.Start(t)
 			local := ours{harness.New(t, etcd.Endpoints())}
-			if _, err := pki.Open(local.CertDir, []string{"127.0.0.1"}); err != nil {
+			if _, err := pki.Open(local.CertDir, []string{"127.0.0.1"}, slog.Default()); err != nil {
 				t.Fatal(err)
 			}
 			var first, second server = local, &theirs{t: t, ours: local.Server, program: program}

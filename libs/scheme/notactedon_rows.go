@@ -41,7 +41,6 @@ func notActedOn() map[string][]NotActedOn {
 		"Service.":                  serviceRows(),
 		"Pod.": {
 			{Subresource: "resize", By: "kubelet", Text: "the limits of running containers stay as they are; make the pod anew"},
-			{Subresource: "ephemeralcontainers", By: "kubelet", Text: "ephemeral containers are not started"},
 		},
 	}
 	for _, name := range []string{

@@ -31,7 +31,7 @@ func TestIgnored(t *testing.T) {
 		{kindOf("", "v1", "Pod"), `{spec: {volumes: [{configMap: {}}, {emptyDir: {sizeLimit: 1Mi}}]}}`, "", "spec.volumes[1].emptyDir.sizeLimit"},
 		{kindOf("", "v1", "Pod"), `{spec: {volumes: [{emptyDir: {sizeLimit: 1Mi}}]}}`, "status", ""},
 		{kindOf("", "v1", "Pod"), `{}`, "resize", "pods/resize"},
-		{kindOf("", "v1", "Pod"), `{}`, "ephemeralcontainers", "pods/ephemeralcontainers"},
+		{kindOf("", "v1", "Pod"), `{}`, "ephemeralcontainers", ""},
 		{kindOf("", "v1", "Pod"), `{spec: {securityContext: {appArmorProfile: {type: Localhost}}}}`, "", ""},
 		{kindOf("", "v1", "Pod"), `{spec: {securityContext: {appArmorProfile: {type: RuntimeDefault}, fsGroupChangePolicy: Always, seLinuxChangePolicy: Recursive}}}`, "",
 			"spec.securityContext.seLinuxChangePolicy"},

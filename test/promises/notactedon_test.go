@@ -41,7 +41,6 @@ var signs = map[string]sign{
 	"kubelet PodCertificateRequest":                             {"services/nodeagent", `\.PodCertificate\b`},
 	"kubelet RuntimeClass":                                      {"services/nodeagent", `\.RuntimeClassName\b`},
 	"kubelet pods/resize":                                       {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
-	"kubelet pods/ephemeralcontainers":                          {"services/nodeagent/internal/podactions", `EphemeralContainer`},
 	"kubelet spec.podCIDR":                                      {"services/nodeagent/internal", `\.Spec\.PodCIDR`},
 	"kubelet spec.securityContext.seLinuxChangePolicy":          {"services/nodeagent", `\.SELinuxChangePolicy\b`},
 	"kubelet spec.containers[].volumeMounts[].bindMountOptions": {"services/nodeagent", `\.BindMountOptions\b`},

@@ -124,9 +124,16 @@ func TestUnsupported(t *testing.T) {
 		{VolumeSource: corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}}},
 	}
 	pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{}}
-	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}}
+	debugger := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger"}}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{}, debugger}
+	pod.Spec.EphemeralContainers[1].VolumeDevices = []corev1.VolumeDevice{{}}
 	want := "spec.runtimeClassName spec.hostUsers spec.volumes[1].emptyDir.medium spec.volumes[2].nfs spec.volumes[3] spec.containers[0].volumeDevices"
 	if got := strings.Join(admit.Unsupported(pod), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for name, want := range map[string]string{"": "", "debugger": "spec.ephemeralContainers[1].volumeDevices", "none": ""} {
+		if got := strings.Join(admit.UnsupportedEphemeral(pod, name), " "); got != want {
+			t.Errorf("of the ephemeral container %q: %s, want %s", name, got, want)
+		}
 	}
 }

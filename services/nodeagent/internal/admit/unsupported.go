@@ -9,8 +9,8 @@ import (
 
 // Unsupported returns the fields of a pod's spec that request what this node agent cannot do, as
 // paths ("spec.containers[0].volumeDevices"). A pod with any of them is not started: ignoring a
-// field would run something other than requested. Ephemeral containers are not included: they are
-// added to an existing pod, which runs on without them.
+// field would run something other than requested. See UnsupportedEphemeral for ephemeral containers:
+// they are added to an existing pod, which runs on without them.
 func Unsupported(pod *corev1.Pod) []string {
 	var u fields
 	spec := &pod.Spec
@@ -41,6 +41,18 @@ func Unsupported(pod *corev1.Pod) []string {
 		path := fmt.Sprintf("spec.containers[%d]", i)
 		u.add(c.RestartPolicy != nil, path+".restartPolicy")
 		u.container(c, path)
+	}
+	return u
+}
+
+// UnsupportedEphemeral returns the fields of one of a pod's ephemeral containers that request what
+// this node agent cannot do, in the form of Unsupported. Such a container is not started.
+func UnsupportedEphemeral(pod *corev1.Pod, name string) []string {
+	var u fields
+	for i := range pod.Spec.EphemeralContainers {
+		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
+			u.container((*corev1.Container)(&c.EphemeralContainerCommon), fmt.Sprintf("spec.ephemeralContainers[%d]", i))
+		}
 	}
 	return u
 }

@@ -103,14 +103,10 @@ func TestChangedPodsStayInCare(t *testing.T) {
 	for name := range changes {
 		w.until(name, "probed and restarted", func(p *corev1.Pod) bool { return restartsOf(p) > before[name] })
 	}
-	w.until("ephemeral", "shown with its debugger waiting", func(p *corev1.Pod) bool {
+	w.until("ephemeral", "shown with its debugger running", func(p *corev1.Pod) bool {
 		statuses := p.Status.EphemeralContainerStatuses
-		return len(statuses) == 1 && statuses[0].Name == "debugger" && statuses[0].State.Waiting != nil
+		return len(statuses) == 1 && statuses[0].Name == "debugger" && statuses[0].State.Running != nil
 	})
-	w.hasEvent("ephemeral", "UnsupportedField: this node agent does not run ephemeral containers: [debugger]; the pod runs without them")
-	if n := w.told("ephemeral", "UnsupportedField"); n != 1 {
-		t.Errorf("got %d Events that ephemeral containers do not run, want 1", n)
-	}
 	for _, name := range []string{"resize", "init-resize", "pod-resize"} {
 		w.hasEvent(name, "ResizeInfeasible: Pod resize Infeasible: {")
 	}

@@ -38,6 +38,9 @@ type Actions struct {
 	// Remove are containers that an earlier agent created but did not start: they are removed and
 	// created anew.
 	Remove []runtime.Container
+	// StartEphemeral are ephemeral containers to start. One that the runtime has created is started
+	// as it is.
+	StartEphemeral []*corev1.EphemeralContainer
 	// StartInit are init containers to start, in order.
 	StartInit []*corev1.Container
 	// Start are containers to start.
@@ -53,7 +56,15 @@ type Kill struct {
 
 // Nothing reports whether there is nothing to do.
 func (a *Actions) Nothing() bool {
-	return !a.KillPod && !a.CreateSandbox && len(a.Kill)+len(a.Remove)+len(a.StartInit)+len(a.Start) == 0
+	return !a.KillPod && !a.CreateSandbox && len(a.Kill)+len(a.Remove) == 0 && !a.Starts()
+}
+
+// Starts reports whether there are containers to start.
+func (a *Actions) Starts() bool { return len(a.StartEphemeral)+len(a.StartInit)+len(a.Start) > 0 }
+
+// StartNone leaves out every start, of containers and of a sandbox.
+func (a *Actions) StartNone() {
+	a.CreateSandbox, a.StartEphemeral, a.StartInit, a.Start = false, nil, nil, nil
 }
 
 // Hash identifies the parts of a container's spec whose change restarts it: name and image
@@ -69,20 +80,21 @@ func Hash(c *corev1.Container) string {
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
 }
 
-// Compute decides what to do for pod.
-func Compute(pod *corev1.Pod, state *podstate.Pod, probes Probes) Actions {
+// Compute decides what to do for pod. told is the last status of the pod that the agent or the API
+// knows.
+func Compute(pod *corev1.Pod, told *corev1.PodStatus, state *podstate.Pod, probes Probes) Actions {
 	newSandbox, attempt := sandboxChanged(pod, state)
 	if newSandbox {
 		return forNewSandbox(pod, state, attempt)
 	}
 	a := Actions{SandboxID: state.Sandbox().ID, Attempt: attempt}
-	if !a.initContainers(pod, state, probes) {
-		return a
-	}
-	keep := a.containers(pod, state, probes)
-	if keep == 0 && len(a.Start) == 0 {
-		// Nothing is left to run; sidecars end with the pod.
+	initialized := a.initContainers(pod, state, probes)
+	if initialized && a.containers(pod, state, probes) == 0 && len(a.Start) == 0 {
+		// Nothing is left to run; sidecars and ephemeral containers end with the pod.
 		a.KillPod, a.StartInit = true, nil
+	}
+	if !a.KillPod {
+		a.ephemeralContainers(pod, told, state)
 	}
 	return a
 }

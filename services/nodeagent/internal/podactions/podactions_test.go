@@ -28,7 +28,7 @@ func (p probes) Failed(id string) (string, bool) { probe, ok := p.failed[id]; re
 func (p probes) Started(_ *corev1.Pod, _ *corev1.Container, id string) bool { return !p.notStarted[id] }
 
 // pod returns a pod with these containers; a name that begins with "i-" is an init container, one
-// with "s-" a sidecar.
+// with "s-" a sidecar, with "e-" an ephemeral container.
 func pod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: policy}}
 	always := corev1.ContainerRestartPolicyAlways
@@ -38,6 +38,10 @@ func pod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 		case strings.HasPrefix(name, "s-"):
 			c.RestartPolicy = &always
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		case strings.HasPrefix(name, "e-"):
+			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Image: "image"},
+			})
 		case strings.HasPrefix(name, "i-"):
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
 		default:
@@ -94,6 +98,9 @@ func show(a podactions.Actions) string {
 	for _, c := range a.Remove {
 		parts = append(parts, "remove/"+c.Name)
 	}
+	for _, c := range a.StartEphemeral {
+		parts = append(parts, "ephemeral/"+c.Name)
+	}
 	for _, c := range a.StartInit {
 		parts = append(parts, "init/"+c.Name)
 	}
@@ -149,7 +156,7 @@ func TestCompute(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := show(podactions.Compute(c.pod, c.state, c.probes)); got != c.want {
+			if got := show(podactions.Compute(c.pod, &corev1.PodStatus{}, c.state, c.probes)); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -159,7 +166,7 @@ func TestCompute(t *testing.T) {
 func TestChangedImageRestarts(t *testing.T) {
 	p := pod(corev1.RestartPolicyNever, "a")
 	p.Spec.Containers[0].Image = "other"
-	a := podactions.Compute(p, state([]runtime.Sandbox{box(0, true, "x")}, "a=Running"), probes{})
+	a := podactions.Compute(p, &corev1.PodStatus{}, state([]runtime.Sandbox{box(0, true, "x")}, "a=Running"), probes{})
 	if show(a) != "kill/a start/a" || a.Kill[0].Message != "Container a definition changed, will be restarted" {
 		t.Errorf("got %q, %+v", show(a), a.Kill)
 	}
@@ -170,7 +177,7 @@ func TestHostNetworkNeedsNoAddress(t *testing.T) {
 	p.Spec.HostNetwork = true
 	sandbox := box(0, true)
 	sandbox.HostNetwork = true
-	if got := show(podactions.Compute(p, state([]runtime.Sandbox{sandbox}), probes{})); got != "start/a" {
+	if got := show(podactions.Compute(p, &corev1.PodStatus{}, state([]runtime.Sandbox{sandbox}), probes{})); got != "start/a" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/allocation"
 	"github.com/garboard/garboard/services/nodeagent/internal/env"
 	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
+	"github.com/garboard/garboard/services/nodeagent/internal/podfiles"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
@@ -27,8 +28,6 @@ import (
 // it needs about containers that it did not create.
 const (
 	annotationRestartCount  = "io.kubernetes.container.restartCount"
-	annotationMessagePath   = "io.kubernetes.container.terminationMessagePath"
-	annotationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
 	annotationGrace         = "io.kubernetes.pod.terminationGracePeriod"
 	annotationDeletionGrace = "io.kubernetes.pod.deletionGracePeriod"
 	annotationPorts         = "io.kubernetes.container.ports"
@@ -39,6 +38,10 @@ const (
 // a fault in the pod, for example a reference to an object that does not exist.
 func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Container, image string) (runtime.ContainerConfig, error) {
 	pod := s.pod
+	sees, err := target(s, c)
+	if err != nil {
+		return runtime.ContainerConfig{}, err
+	}
 	node := l.cfg.Node()
 	environment, err := env.Build(ctx, pod, c, l.cfg.References, node.Status.Allocatable)
 	if err != nil {
@@ -58,6 +61,7 @@ func (l *Lifecycle) containerConfig(ctx context.Context, s start, c *corev1.Cont
 		Resources: l.resources(pod, c, node),
 		Security:  l.security(pod, c),
 		Stdin:     c.Stdin, StdinOnce: c.StdinOnce, TTY: c.TTY,
+		TargetID: sees,
 	}
 	if cfg.Annotations, err = annotations(pod, c, attempt); err != nil {
 		return cfg, err
@@ -81,12 +85,12 @@ func annotations(pod *corev1.Pod, c *corev1.Container, attempt uint32) (map[stri
 		return nil, err
 	}
 	all := map[string]string{
-		podactions.AnnotationHash: podactions.Hash(c),
-		allocation.Annotation:     given,
-		annotationRestartCount:    strconv.FormatUint(uint64(attempt), 10),
-		annotationMessagePath:     c.TerminationMessagePath,
-		annotationMessagePolicy:   string(c.TerminationMessagePolicy),
-		annotationGrace:           strconv.FormatInt(int64(specGrace(pod).Seconds()), 10),
+		podactions.AnnotationHash:        podactions.Hash(c),
+		allocation.Annotation:            given,
+		annotationRestartCount:           strconv.FormatUint(uint64(attempt), 10),
+		podfiles.AnnotationMessagePath:   c.TerminationMessagePath,
+		podfiles.AnnotationMessagePolicy: string(c.TerminationMessagePolicy),
+		annotationGrace:                  strconv.FormatInt(int64(specGrace(pod).Seconds()), 10),
 	}
 	if pod.DeletionGracePeriodSeconds != nil {
 		all[annotationDeletionGrace] = strconv.FormatInt(*pod.DeletionGracePeriodSeconds, 10)
@@ -147,8 +151,8 @@ func (l *Lifecycle) mounts(s start, c *corev1.Container, known map[string]string
 		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: "/etc/hosts"})
 	}
 	if c.TerminationMessagePath != "" {
-		path := l.messagePath(string(s.pod.UID), c.Name, attempt)
-		if err := makeMessageFile(path); err != nil {
+		path := podfiles.MessagePath(l.podDir(s.pod), c.Name, attempt)
+		if err := podfiles.MakeMessage(path); err != nil {
 			return nil, err
 		}
 		mounts = append(mounts, runtime.Mount{HostPath: path, ContainerPath: absolute(c.TerminationMessagePath)})
@@ -229,7 +233,7 @@ func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.Secur
 		if own.RunAsGroup != nil {
 			s.RunAsGroup = own.RunAsGroup
 		}
-		s.Privileged = isTrue(own.Privileged)
+		s.Privileged = privileged(own)
 		s.ReadOnlyRootFS = isTrue(own.ReadOnlyRootFilesystem)
 		s.NoNewPrivs = own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation
 		if own.Capabilities != nil {
@@ -334,6 +338,8 @@ func nonRoot(pod *corev1.Pod, c *corev1.Container) bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
+func privileged(s *corev1.SecurityContext) bool { return s != nil && isTrue(s.Privileged) }
+
 // sandboxConfig returns the configuration from which the runtime creates the pod's sandbox.
 func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.SandboxConfig {
 	spec := &pod.Spec
@@ -361,11 +367,12 @@ func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.Sandb
 	for _, list := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range list {
 			c := &list[i]
-			if s := c.SecurityContext; s != nil && isTrue(s.Privileged) {
-				cfg.Privileged = true
-			}
+			cfg.Privileged = cfg.Privileged || privileged(c.SecurityContext)
 			cfg.PortMappings = append(cfg.PortMappings, portMappings(pod, c)...)
 		}
+	}
+	for i := range spec.EphemeralContainers {
+		cfg.Privileged = cfg.Privileged || privileged(spec.EphemeralContainers[i].SecurityContext)
 	}
 	return cfg
 }
@@ -395,6 +402,9 @@ func portMappings(pod *corev1.Pod, c *corev1.Container) []runtime.PortMapping {
 	}
 	return mappings
 }
+
+// podDir returns the directory of a pod's volumes and other files.
+func (l *Lifecycle) podDir(pod *corev1.Pod) string { return l.cfg.Volumes.PodDir(string(pod.UID)) }
 
 // podLogDir returns the directory of a pod's logs: <namespace>_<name>_<uid>, as in Kubernetes.
 func (l *Lifecycle) podLogDir(pod *corev1.Pod) string {

@@ -3,7 +3,6 @@ package podlifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,8 +22,7 @@ import (
 
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
-	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/podfiles"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
@@ -142,53 +140,10 @@ func TestHostsFileIsOnlyWritten(t *testing.T) {
 	}
 }
 
-func TestMessagesAreBounded(t *testing.T) {
-	l := newLifecycle(t)
-	pod := newPod()
-	for i := range 6 {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i)})
-	}
-	path := l.messagePath("u", "c0", 0)
-	log := filepath.Join(t.TempDir(), "0.log")
-	// An unfinished line, as in a log.
-	line := "2026-01-01T00:00:00Z stdout P " + strings.Repeat("x", 1<<14) + "\n"
-	if err := os.WriteFile(log, []byte(strings.Repeat(line, 200)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fallback := string(corev1.TerminationMessageFallbackToLogsOnError)
-	for name, c := range map[string]struct {
-		make      func() error
-		container runtime.Container
-		limit     int
-	}{
-		"endless file": {func() error { return os.Truncate(path, 1<<40) },
-			runtime.Container{Annotations: map[string]string{annotationMessagePath: "/dev/termination-log"}}, 2048},
-		"not text": {func() error { return os.WriteFile(path, []byte(strings.Repeat("a\xff", 2000)), 0o600) },
-			runtime.Container{Annotations: map[string]string{annotationMessagePath: "/dev/termination-log"}}, 2048},
-		"FIFO": {func() error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
-			runtime.Container{Annotations: map[string]string{annotationMessagePath: "/dev/termination-log"}, Message: "the runtime's"}, 13},
-		"long line in the log": {func() error { return nil },
-			runtime.Container{Annotations: map[string]string{annotationMessagePolicy: fallback}, ExitCode: 1, LogPath: log}, 2048},
-		"the runtime's": {func() error { return nil }, runtime.Container{Message: strings.Repeat("m", 1<<20)}, 2048},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := makeMessageFile(path); err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = os.Remove(path) }()
-			if err := c.make(); err != nil {
-				t.Fatal(err)
-			}
-			c.container.Name, c.container.State = "c0", runtime.Exited
-			state := l.withMessages(t.Context(), pod, &podstate.Pod{Containers: []runtime.Container{c.container}})
-			message := state.Containers[0].Message
-			if len(message) > c.limit || len(message) < c.limit*9/10 || !utf8.ValidString(message) {
-				t.Errorf("the message has %d bytes, want %d: %.40q", len(message), c.limit, message)
-			}
-		})
-	}
+func TestReasonsAreBounded(t *testing.T) {
+	l, pod := newLifecycle(t), newPod()
 	l.setReason(pod, "c0", status.Reason{Reason: "ErrImagePull", Message: strings.Repeat("é", 1<<20)})
-	if reason, _ := l.reason("u", "c0"); len(reason.Message) > maxMessage || !utf8.ValidString(reason.Message) {
+	if reason, _ := l.reason("u", "c0"); len(reason.Message) > podfiles.MaxMessage || !utf8.ValidString(reason.Message) {
 		t.Errorf("the reason's message has %d bytes", len(reason.Message))
 	}
 }

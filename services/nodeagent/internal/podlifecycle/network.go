@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/podfiles"
 )
 
 const maxHostname = 63
@@ -35,10 +37,10 @@ func (l *Lifecycle) warnOfDNS(pod *corev1.Pod) {
 
 // writeHosts writes the pod's /etc/hosts and returns its path on the host.
 func (l *Lifecycle) writeHosts(pod *corev1.Pod) (string, error) {
-	path := filepath.Join(l.cfg.Volumes.PodDir(string(pod.UID)), "etc-hosts")
+	path := filepath.Join(l.podDir(pod), "etc-hosts")
 	// Written in place: containers of the pod have this very file mounted. They may have written to
 	// it too, so it is never read.
-	if err := overwrite(path, []byte(l.hosts(pod)), 0o644); err != nil {
+	if err := podfiles.Overwrite(path, []byte(l.hosts(pod)), 0o644); err != nil {
 		return "", fmt.Errorf("writing the pod's hosts file: %w", err)
 	}
 	return path, nil

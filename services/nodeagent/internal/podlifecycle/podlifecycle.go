@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/images"
 	"github.com/garboard/garboard/services/nodeagent/internal/objectcache"
 	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
+	"github.com/garboard/garboard/services/nodeagent/internal/podfiles"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
@@ -112,7 +113,7 @@ func (l *Lifecycle) setReason(pod *corev1.Pod, container string, reason status.R
 	if l.reasons[uid] == nil {
 		l.reasons[uid] = map[string]status.Reason{}
 	}
-	reason.Message = events.Cut(reason.Message, maxMessage)
+	reason.Message = events.Cut(reason.Message, podfiles.MaxMessage)
 	l.reasons[uid][container] = reason
 }
 
@@ -134,7 +135,7 @@ func (l *Lifecycle) generate(ctx context.Context, pod *corev1.Pod, state *podsta
 	old := l.cfg.Status.Get(pod)
 	allocated, resized := allocation.Of(pod, state, old)
 	in := status.Input{
-		Pod: allocated, Resized: resized, Old: old, State: l.withMessages(ctx, pod, state),
+		Pod: allocated, Resized: resized, Old: old, State: podfiles.WithMessages(ctx, l.podDir(pod), pod, state),
 		RuntimeName: l.cfg.RuntimeName, HostIPs: l.cfg.NodeIPs,
 		Waiting: func(container string) (status.Reason, bool) { return l.reason(string(pod.UID), container) },
 		Ready:   l.cfg.Prober.Ready,
@@ -171,6 +172,11 @@ func ContainerReference(pod *corev1.Pod, container string) *corev1.ObjectReferen
 			ref.FieldPath = "spec.initContainers{" + container + "}"
 		}
 	}
+	for i := range pod.Spec.EphemeralContainers {
+		if pod.Spec.EphemeralContainers[i].Name == container {
+			ref.FieldPath = "spec.ephemeralContainers{" + container + "}"
+		}
+	}
 	return ref
 }
 
@@ -182,7 +188,8 @@ func (l *Lifecycle) hop(pod *corev1.Pod, began time.Time, call string) {
 	})
 }
 
-// containerOf returns a container in the pod's spec; nil if it is not there any more.
+// containerOf returns a container in the pod's spec; nil if it is not there any more, or ephemeral:
+// these have neither hooks nor probes.
 func containerOf(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {

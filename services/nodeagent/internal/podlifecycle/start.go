@@ -57,13 +57,18 @@ type start struct {
 
 // startContainer starts one container and records the reason if it could not.
 func (l *Lifecycle) startContainer(ctx context.Context, s start, c *corev1.Container) error {
-	err := l.tryStart(ctx, s, c)
+	return l.record(s.pod, c, l.tryStart(ctx, s, c))
+}
+
+// record records the reason why a container could not be started, if err has one, and returns err
+// with the container's name.
+func (l *Lifecycle) record(pod *corev1.Pod, c *corev1.Container, err error) error {
 	var wait *waitError
 	switch {
 	case err == nil:
-		l.clearReason(s.pod, c.Name)
+		l.clearReason(pod, c.Name)
 	case errors.As(err, &wait):
-		l.setReason(s.pod, c.Name, wait.Reason)
+		l.setReason(pod, c.Name, wait.Reason)
 	}
 	if err != nil {
 		return fmt.Errorf("starting container %s: %w", c.Name, err)
@@ -158,14 +163,21 @@ func (l *Lifecycle) create(ctx context.Context, s start, c *corev1.Container, cf
 		return "", ctx.Err() // The pod's termination removes the container.
 	}
 	l.event(pod, c.Name, corev1.EventTypeNormal, "Created", "Container created")
-	began = time.Now()
-	err = l.cfg.Runtime.StartContainer(calm, id)
+	return id, l.started(ctx, pod, c, id)
+}
+
+// started starts a created container.
+func (l *Lifecycle) started(ctx context.Context, pod *corev1.Pod, c *corev1.Container, id string) error {
+	calm, done := unhurried(ctx)
+	defer done()
+	began := time.Now()
+	err := l.cfg.Runtime.StartContainer(calm, id)
 	l.hop(pod, began, "StartContainer "+c.Name)
 	if err != nil {
-		return "", l.failed(ctx, pod, c, reasonRunError, err)
+		return l.failed(ctx, pod, c, reasonRunError, err)
 	}
 	l.event(pod, c.Name, corev1.EventTypeNormal, "Started", "Container started")
-	return id, nil
+	return nil
 }
 
 func (l *Lifecycle) failed(ctx context.Context, pod *corev1.Pod, c *corev1.Container, reason string, err error) error {

@@ -46,7 +46,7 @@ func (l *Lifecycle) Sync(ctx context.Context, kind podworkers.Kind, pod *corev1.
 		}
 	}
 	in, s := l.generate(ctx, pod, state, false)
-	l.reportUnacted(pod, in.Old, s)
+	l.reportResize(pod, in.Old, s)
 	l.cfg.Status.Set(pod, s)
 	if status.Finished(in, s) {
 		return podworkers.Outcome{Terminal: true}, nil
@@ -101,26 +101,23 @@ func untilDeadline(pod *corev1.Pod, s *corev1.PodStatus, now time.Time) (time.Du
 
 // apply creates directories and volumes and performs what podactions.Compute decides.
 func (l *Lifecycle) apply(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) (podworkers.Outcome, error) {
-	for _, dir := range []string{l.cfg.Volumes.PodDir(string(pod.UID)), l.podLogDir(pod)} {
+	for _, dir := range []string{l.podDir(pod), l.podLogDir(pod)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return podworkers.Outcome{}, fmt.Errorf("creating the directories of the pod: %w", err)
 		}
 	}
 	l.releaseSubPaths(pod, state)
 	given := l.allocated(pod, state)
-	actions := podactions.Compute(given, state, l.cfg.Prober)
+	actions := podactions.Compute(given, l.cfg.Status.Get(pod), state, l.cfg.Prober)
 	paths, faults := l.cfg.Volumes.Setup(ctx, l.withAddresses(given, state.IPs()))
 	for _, err := range faults {
 		l.cfg.Events.Event(pod, corev1.EventTypeWarning, "FailedMount", "%v", err)
 	}
-	if len(faults) > 0 && len(actions.StartInit)+len(actions.Start) > 0 && !actions.KillPod {
+	waits := len(faults) > 0 && (len(state.Running()) == 0 || actions.Starts())
+	if len(faults) > 0 {
 		// Containers are still stopped as decided, but none starts without its volumes.
-		actions.StartInit, actions.Start, actions.CreateSandbox = nil, nil, false
+		actions.StartNone()
 	}
-	if len(faults) > 0 && actions.CreateSandbox {
-		actions.CreateSandbox, actions.StartInit, actions.Start = false, nil, nil
-	}
-	waits := len(faults) > 0 && len(state.Running()) == 0
 	if actions.Nothing() {
 		if waits {
 			return podworkers.Outcome{RetryAfter: mountRetry}, errors.Join(faults...)
@@ -191,6 +188,11 @@ func (l *Lifecycle) startAll(ctx context.Context, s start, actions podactions.Ac
 		// A container in back-off is not a failure of the sync: its reason says everything.
 		if wait == nil || !wait.known {
 			faults = append(faults, err)
+		}
+	}
+	for _, c := range actions.StartEphemeral {
+		if err := l.startEphemeral(ctx, s, c); err != nil {
+			note(err)
 		}
 	}
 	for _, c := range actions.StartInit {

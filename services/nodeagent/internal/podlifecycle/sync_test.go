@@ -96,7 +96,7 @@ func TestSync(t *testing.T) {
 		{name: "containers without their volume only end", pod: podOf(always, "a", "b"), change: func(pod *corev1.Pod) {
 			config(pod)
 			pod.Spec.Containers[0].Image = "other:1"
-		}, have: "box a=Running b=Exited", did: "stop a 30s", told: "FailedMount Killing", outcome: "error"},
+		}, have: "box a=Running b=Exited", did: "stop a 30s", told: "FailedMount Killing", outcome: "2s error"},
 		{name: "a variable without its source", pod: podOf(always, "a", "b"), change: variable, did: "run box-0, create b #0, start b",
 			waits: "a=CreateContainerConfigError b=ContainerCreating", told: "Pulled Failed " + started, outcome: "5s error"},
 		{name: "an image that is pulled", pod: podOf(always, "a"), change: pulls(""), did: "run box-0, pull far:1, create a #0, start a",
@@ -296,34 +296,4 @@ func TestKilledWhileStarting(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestUnactedIsToldOnce: ephemeral containers, which the node does not run, are reported
-// once each.
-func TestUnactedIsToldOnce(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		pod := podOf(corev1.RestartPolicyAlways, "a")
-		w.have(pod, "box a=Running")
-		debug := func(name string) corev1.EphemeralContainer {
-			return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name}}
-		}
-		for _, step := range []struct {
-			change func()
-			want   string
-		}{
-			{func() {}, ""},
-			{func() { pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{debug("d1")} }, "UnsupportedField"},
-			{func() {}, ""},
-			{func() { pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, debug("d2")) }, "UnsupportedField"},
-			{func() {}, ""},
-		} {
-			step.change()
-			if _, err := w.Sync(t.Context(), podworkers.Sync, pod, w.state()); err != nil {
-				t.Fatal(err)
-			}
-			if got := w.told(); got != step.want {
-				t.Errorf("the Events are %q, want %q", got, step.want)
-			}
-		}
-	})
 }

@@ -2,7 +2,6 @@ package podlifecycle
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,20 +15,9 @@ func (l *Lifecycle) allocated(pod *corev1.Pod, state *podstate.Pod) *corev1.Pod 
 	return given
 }
 
-// reportUnacted records Events about requests made after the pod's creation that the node does not
-// act on. It records each once: the previous status, old, shows which were already reported.
-func (l *Lifecycle) reportUnacted(pod *corev1.Pod, old, s *corev1.PodStatus) {
-	var names []string
-	for i := range pod.Spec.EphemeralContainers {
-		name := pod.Spec.EphemeralContainers[i].Name
-		if !slices.ContainsFunc(old.EphemeralContainerStatuses, func(told corev1.ContainerStatus) bool { return told.Name == name }) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > 0 {
-		l.cfg.Events.Event(pod, corev1.EventTypeWarning, reasonUnsupported,
-			"this node agent does not run ephemeral containers: [%s]; the pod runs without them", strings.Join(names, " "))
-	}
+// reportResize records an Event about a resize that the node does not act on. It records each once:
+// the previous status, old, shows whether it was already reported.
+func (l *Lifecycle) reportResize(pod *corev1.Pod, old, s *corev1.PodStatus) {
 	pending, told := resizePending(s), resizePending(old)
 	if pending != nil && (told == nil || told.Reason != pending.Reason || told.ObservedGeneration != pending.ObservedGeneration) {
 		l.cfg.Events.Event(pod, corev1.EventTypeWarning, allocation.EventReason, "%s", allocation.EventMessage(pod, pending.Message))

@@ -257,7 +257,7 @@ func (w *world) did() string {
 func (w *world) waits(pod *corev1.Pod) string {
 	var parts []string
 	s := w.cfg.Status.Get(pod)
-	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
+	for _, c := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses) {
 		if c.State.Waiting != nil {
 			parts = append(parts, c.Name+"="+c.State.Waiting.Reason)
 		}
@@ -279,7 +279,7 @@ func (w *world) told() string {
 }
 
 // podOf returns a pod with these containers; a name that begins with "i-" is an init container, one
-// with "s-" a sidecar.
+// with "s-" a sidecar, with "e-" an ephemeral container.
 func podOf(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	pod := newPod()
 	pod.Spec.RestartPolicy = policy
@@ -293,6 +293,10 @@ func podOf(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 			fallthrough
 		case strings.HasPrefix(name, "i-"):
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		case strings.HasPrefix(name, "e-"):
+			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Image: present},
+			})
 		default:
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
 		}

@@ -177,6 +177,9 @@ func (c *Client) containerConfig(cfg ContainerConfig, sandbox SandboxConfig) *cr
 			SecurityContext: containerSecurity(cfg.Security, sandbox),
 		},
 	}
+	if pid := out.GetLinux().GetSecurityContext().GetNamespaceOptions(); cfg.TargetID != "" && pid.GetPid() == cri.NamespaceMode_CONTAINER {
+		pid.Pid, pid.TargetId = cri.NamespaceMode_TARGET, cfg.TargetID
+	}
 	if cfg.Init {
 		out.Labels[LabelContainerKind] = KindInit
 	}

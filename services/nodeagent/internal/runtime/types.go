@@ -150,6 +150,9 @@ type ContainerConfig struct {
 	Security  SecurityContext
 	// Stdin keeps standard input open; with StdinOnce, until its first reader leaves.
 	Stdin, StdinOnce, TTY bool
+	// TargetID is the ID of a running container in the same sandbox whose process namespace the
+	// container shares; empty for none. It has no effect in a sandbox whose containers share one.
+	TargetID string
 }
 
 // EnvVar is one environment variable.

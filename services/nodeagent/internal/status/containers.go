@@ -122,22 +122,28 @@ func (in *Input) missing(c *corev1.Container, old *corev1.ContainerStatus) corev
 			}
 			s.LastTerminationState = *old.State.DeepCopy()
 		case old.State.Running != nil:
-			lost := &corev1.ContainerStateTerminated{
-				ExitCode: killedCode, Reason: reasonUnknown, ContainerID: old.ContainerID,
-				StartedAt: old.State.Running.StartedAt,
-				Message:   "The container could not be located when the pod was deleted.  The container used to be Running",
-			}
+			ended := lost(old)
 			if in.Ended {
-				lost.Message = "The container could not be located when the pod was terminated"
-				s.State.Terminated = lost
+				ended.Message = "The container could not be located when the pod was terminated"
+				s.State.Terminated = ended
 				s.ContainerID, s.Image, s.ImageID = old.ContainerID, old.Image, old.ImageID
 				return s
 			}
-			s.LastTerminationState.Terminated = lost
+			s.LastTerminationState.Terminated = ended
 		}
 	}
 	s.State.Waiting = in.waiting(c)
 	return s
+}
+
+// lost returns the end of a container that ran when its last status was written, and that the runtime
+// does not know any more.
+func lost(old *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	return &corev1.ContainerStateTerminated{
+		ExitCode: killedCode, Reason: reasonUnknown, ContainerID: old.ContainerID,
+		StartedAt: old.State.Running.StartedAt,
+		Message:   "The container could not be located when the pod was deleted.  The container used to be Running",
+	}
 }
 
 // waiting returns the reason why a container that has not run yet waits.

@@ -119,18 +119,3 @@ func TestResizePending(t *testing.T) {
 		t.Errorf("for an ended pod the condition is %s", got)
 	}
 }
-
-// TestEphemeralContainersWait: ephemeral containers are shown as waiting and do not affect phase
-// and conditions.
-func TestEphemeralContainersWait(t *testing.T) {
-	pod := spec(corev1.RestartPolicyAlways, 0, 1)
-	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "busybox"}}}
-	s := status.Generate(input(pod, corev1.PodStatus{}, running("c0")))
-	if len(s.EphemeralContainerStatuses) != 1 || s.EphemeralContainerStatuses[0].Name != "debugger" || s.EphemeralContainerStatuses[0].State.Waiting == nil ||
-		s.EphemeralContainerStatuses[0].State.Waiting.Message != "this node agent does not run ephemeral containers" {
-		t.Errorf("the statuses are %+v", s.EphemeralContainerStatuses)
-	}
-	if s.Phase != corev1.PodRunning || condition(s, corev1.PodReady) != "True" {
-		t.Errorf("the pod is %s, ready %s", s.Phase, condition(s, corev1.PodReady))
-	}
-}

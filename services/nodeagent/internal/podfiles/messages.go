@@ -1,4 +1,4 @@
-package podlifecycle
+package podfiles
 
 import (
 	"cmp"
@@ -21,60 +21,53 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 )
 
-// The limits, in bytes, of a termination message (Kubernetes): of the file, of all containers of a
-// pod together, and of the end of the log that replaces it.
+// Annotations of the runtime's containers, Kubernetes' own. From them a restarted agent learns where
+// a container leaves its message.
 const (
-	maxMessage      = 4096
-	maxMessages     = 3 * maxMessage // of one pod's containers
+	AnnotationMessagePath   = "io.kubernetes.container.terminationMessagePath"
+	AnnotationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
+)
+
+// MaxMessage is the limit, in bytes, of a container's message.
+const MaxMessage = 4096
+
+// The limits of all messages of a pod together, in bytes, and of the end of the log that replaces one
+// (Kubernetes).
+const (
+	maxMessages     = 3 * MaxMessage
 	maxMessageLog   = 2048
 	maxMessageLines = 80
 )
 
-// messagePath returns the host path of the file mounted at a container's terminationMessagePath.
-func (l *Lifecycle) messagePath(uid, container string, attempt uint32) string {
-	return filepath.Join(l.cfg.Volumes.PodDir(uid), "containers", container, strconv.FormatUint(uint64(attempt), 10))
+// MessagePath returns the path of the file mounted at a container's terminationMessagePath, below
+// the directory of its pod.
+func MessagePath(podDir, container string, attempt uint32) string {
+	return filepath.Join(podDir, "containers", container, strconv.FormatUint(uint64(attempt), 10))
 }
 
-// makeMessageFile creates the empty file; any user of the container may write to it.
-func makeMessageFile(path string) error {
+// MakeMessage creates the empty file; any user of the container may write to it.
+func MakeMessage(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("creating the directory of the termination message: %w", err)
 	}
-	if err := overwrite(path, nil, 0o666); err != nil {
+	if err := Overwrite(path, nil, 0o666); err != nil {
 		return fmt.Errorf("creating the file of the termination message: %w", err)
 	}
 	return nil
 }
 
-// overwrite replaces the content of a file that a container may have mounted. It writes to the
-// existing file and reads none of it.
-func overwrite(path string, text []byte, mode os.FileMode) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.WriteAt(text, 0); err != nil {
-		return err
-	}
-	if err := f.Truncate(int64(len(text))); err != nil {
-		return err
-	}
-	// OpenFile's mode is subject to the umask.
-	return f.Chmod(mode)
-}
-
-// withMessages returns state with the messages that ended containers left.
-func (l *Lifecycle) withMessages(ctx context.Context, pod *corev1.Pod, state *podstate.Pod) *podstate.Pod {
+// WithMessages returns state with the messages that ended containers left. podDir is the directory of
+// the pod.
+func WithMessages(ctx context.Context, podDir string, pod *corev1.Pod, state *podstate.Pod) *podstate.Pod {
 	var changed *podstate.Pod
-	limit := maxMessages / max(1, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	limit := maxMessages / max(1, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
 	for i := range state.Containers {
 		c := &state.Containers[i]
 		if c.State != runtime.Exited {
 			continue
 		}
-		message := events.Cut(cmp.Or(l.message(ctx, pod, c), c.Message), min(limit, maxMessage))
-		if message == c.Message {
+		text := events.Cut(cmp.Or(message(ctx, podDir, c), c.Message), min(limit, MaxMessage))
+		if text == c.Message {
 			continue
 		}
 		if changed == nil {
@@ -82,7 +75,7 @@ func (l *Lifecycle) withMessages(ctx context.Context, pod *corev1.Pod, state *po
 			copied.Containers = slices.Clone(state.Containers)
 			changed = &copied
 		}
-		changed.Containers[i].Message = message
+		changed.Containers[i].Message = text
 	}
 	if changed == nil {
 		return state
@@ -90,17 +83,17 @@ func (l *Lifecycle) withMessages(ctx context.Context, pod *corev1.Pod, state *po
 	return changed
 }
 
-func (l *Lifecycle) message(ctx context.Context, pod *corev1.Pod, c *runtime.Container) string {
-	if c.Annotations[annotationMessagePath] != "" {
-		text, err := head(l.messagePath(string(pod.UID), c.Name, c.Attempt), maxMessage)
+func message(ctx context.Context, podDir string, c *runtime.Container) string {
+	if c.Annotations[AnnotationMessagePath] != "" {
+		text, err := head(MessagePath(podDir, c.Name, c.Attempt), MaxMessage)
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return fmt.Sprintf("Error on reading termination log %s: %v", c.Annotations[annotationMessagePath], err)
+			return fmt.Sprintf("Error on reading termination log %s: %v", c.Annotations[AnnotationMessagePath], err)
 		case len(text) > 0:
 			return string(text)
 		}
 	}
-	policy := corev1.TerminationMessagePolicy(c.Annotations[annotationMessagePolicy])
+	policy := corev1.TerminationMessagePolicy(c.Annotations[AnnotationMessagePolicy])
 	if policy != corev1.TerminationMessageFallbackToLogsOnError || c.ExitCode == 0 || c.LogPath == "" {
 		return c.Message
 	}

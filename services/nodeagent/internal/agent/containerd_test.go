@@ -94,6 +94,7 @@ func TestContainerd(t *testing.T) {
 		{"crash of the runtime", testRuntimeCrash},
 		{"replacement of the agent", testTakeOver},
 		{"unavailable apiserver", testAway},
+		{"ephemeral containers", testEphemeral},
 		{"a resize", func(t *testing.T, w *world, _ *harness.Containers) {
 			stop := w.start()
 			testResize(t, w, func() { stop(); w.start() })

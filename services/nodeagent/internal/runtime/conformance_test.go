@@ -116,6 +116,7 @@ func conform(t *testing.T, b *bench) {
 		{"mounts, environment, user", testMounts},
 		{"memory limit", testMemory},
 		{"network", testNetwork},
+		{"the processes of another", testTarget},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.test(t, b) })
 	}

@@ -55,6 +55,9 @@ func (r *Runtime) CreateContainer(_ context.Context, request *cri.CreateContaine
 			return nil, status.Errorf(codes.Unknown, "failed to reserve container name %q: name %q is reserved for %q", name, name, other.ID)
 		}
 	}
+	if err := r.checkTarget(s.ID, config); err != nil {
+		return nil, err
+	}
 	pulled := r.findImage(config.GetImage().GetImage())
 	if pulled == nil {
 		return nil, status.Errorf(codes.NotFound, "failed to resolve image %q: not found", config.GetImage().GetImage())

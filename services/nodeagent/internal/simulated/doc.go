@@ -22,6 +22,9 @@
 //	simulated.garboard.io/fail-pull      PullImage fails with this message
 //	simulated.garboard.io/pull-delay     3s: duration of PullImage
 //
+// A container that shall share the processes of another is created only if that one runs, as in
+// containerd.
+//
 // Init containers end at once with code 0 unless configured otherwise. So do the containers of pods
 // that a Job owns, except those that sleep (command sleep, or a shell's script that begins with it) or
 // run pause: these stay.

@@ -18,19 +18,50 @@ type feature struct {
 	name    string
 	choices int
 	set     func(p *corev1.Pod, choice int, r *rand.Rand)
+	// debugs reports that an ephemeral container may have the feature too. inside sets it in a
+	// container.
+	debugs bool
+	inside func(c *corev1.Container, choice int)
 }
 
 // of makes a feature of a list of values.
 func of[T any](name string, set func(p *corev1.Pod, v T), values ...T) feature {
-	return feature{name, len(values), func(p *corev1.Pod, choice int, _ *rand.Rand) { set(p, values[choice]) }}
+	return feature{name: name, choices: len(values), set: func(p *corev1.Pod, choice int, _ *rand.Rand) { set(p, values[choice]) }}
 }
 
-// in makes a feature of one of a pod's containers, at random an init container.
+// in makes a feature of one of a pod's containers, at random an init or ephemeral container.
 func in[T any](name string, set func(c *corev1.Container, v T), values ...T) feature {
-	return feature{name, len(values), func(p *corev1.Pod, choice int, r *rand.Rand) {
+	return feature{
+		name: name, choices: len(values), debugs: true, inside: func(c *corev1.Container, choice int) { set(c, values[choice]) },
+		set: func(p *corev1.Pod, choice int, r *rand.Rand) {
+			all := append(containersOf(p), ephemeralOf(p)...)
+			set(all[r.IntN(len(all))], values[choice])
+		},
+	}
+}
+
+// lasting makes a feature of one of a pod's containers that is not ephemeral.
+func lasting[T any](name string, set func(c *corev1.Container, v T), values ...T) feature {
+	return feature{name: name, choices: len(values), set: func(p *corev1.Pod, choice int, r *rand.Rand) {
 		all := containersOf(p)
 		set(all[r.IntN(len(all))], values[choice])
 	}}
+}
+
+// debug adds an ephemeral container to a pod.
+func debug(p *corev1.Pod) {
+	name := fmt.Sprintf("debug-%d", len(p.Spec.EphemeralContainers))
+	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: name, Image: "registry.example/present:1"},
+	})
+}
+
+func ephemeralOf(p *corev1.Pod) []*corev1.Container {
+	var all []*corev1.Container
+	for i := range p.Spec.EphemeralContainers {
+		all = append(all, (*corev1.Container)(&p.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	return all
 }
 
 func containersOf(p *corev1.Pod) []*corev1.Container {
@@ -83,6 +114,9 @@ func features() []feature {
 	return all
 }
 
+// shapes is the number of features that add containers: the first ones.
+const shapes = 4
+
 func shape() []feature {
 	sidecar := ptr(corev1.ContainerRestartPolicyAlways)
 	add := func(p *corev1.Pod, init bool, policy *corev1.ContainerRestartPolicy, prefix string) {
@@ -109,6 +143,27 @@ func shape() []feature {
 				add(p, true, sidecar, "side")
 			}
 		}, 1, 2),
+		of("ephemeral", func(p *corev1.Pod, n int) {
+			for range n {
+				debug(p)
+			}
+		}, 1, 2),
+		of("target", func(p *corev1.Pod, v string) {
+			debug(p)
+			p.Spec.EphemeralContainers[0].TargetContainerName = v
+		}, "app"),
+		of("target.late", func(p *corev1.Pod, shared *bool) {
+			add(p, true, nil, "init")
+			debug(p)
+			p.Spec.EphemeralContainers[0].TargetContainerName, p.Spec.ShareProcessNamespace = "app", shared
+		}, nil, ptr(true)),
+		of("target.shared", func(p *corev1.Pod, host bool) {
+			debug(p)
+			p.Spec.EphemeralContainers[0].TargetContainerName, p.Spec.HostPID = "app", host
+			if !host {
+				p.Spec.ShareProcessNamespace = ptr(true)
+			}
+		}, false, true),
 		of("restartPolicy", func(p *corev1.Pod, v corev1.RestartPolicy) { p.Spec.RestartPolicy = v },
 			corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure),
 		in("image", func(c *corev1.Container, v string) { c.Image = v },
@@ -202,12 +257,15 @@ func environment() []feature {
 
 func volumes() []feature {
 	mount := func(source corev1.VolumeSource, change func(*corev1.VolumeMount)) feature {
-		return feature{"volume", 1, func(p *corev1.Pod, _ int, r *rand.Rand) {
+		return feature{name: "volume", choices: 1, set: func(p *corev1.Pod, _ int, r *rand.Rand) {
 			name := fmt.Sprintf("v%d", len(p.Spec.Volumes))
 			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 			m := corev1.VolumeMount{Name: name, MountPath: "/mnt/" + name}
 			change(&m)
 			all := containersOf(p)
+			if m.SubPath+m.SubPathExpr == "" {
+				all = append(all, ephemeralOf(p)...)
+			}
 			c := all[r.IntN(len(all))]
 			c.VolumeMounts = append(c.VolumeMounts, m)
 		}}
@@ -251,8 +309,8 @@ func volumes() []feature {
 		all = append(all, mount(empty, change))
 	}
 	both := mount(empty, func(m *corev1.VolumeMount) { m.MountPropagation = ptr(corev1.MountPropagationBidirectional) })
-	return append(all, feature{"bidirectional", 1, func(p *corev1.Pod, choice int, r *rand.Rand) {
-		for _, c := range containersOf(p) {
+	return append(all, feature{name: "bidirectional", choices: 1, set: func(p *corev1.Pod, choice int, r *rand.Rand) {
+		for _, c := range append(containersOf(p), ephemeralOf(p)...) {
 			security(c).Privileged = ptr(true)
 		}
 		both.set(p, choice, r)
@@ -286,7 +344,7 @@ func amounts() []feature {
 		c.Resources = corev1.ResourceRequirements{Requests: v.requests, Limits: v.limits}
 	}
 	return []feature{
-		in("resources", set, values...), in("resources", set, values...),
+		lasting("resources", set, values...), lasting("resources", set, values...),
 		of("guaranteed", func(p *corev1.Pod, v string) {
 			for _, c := range containersOf(p) {
 				c.Resources = corev1.ResourceRequirements{Limits: list("cpu", v, "memory", "128Mi")}
@@ -341,7 +399,7 @@ func containerRights() []feature {
 			security(c).RunAsUser = ptr(int64(8))
 		}, 0, 3000),
 		in("runAsNonRoot", func(c *corev1.Container, v bool) { security(c).RunAsNonRoot = &v }, true, false),
-		feature{"nonRootImage", 6, func(p *corev1.Pod, choice int, _ *rand.Rand) {
+		feature{name: "nonRootImage", choices: 6, set: func(p *corev1.Pod, choice int, _ *rand.Rand) {
 			c := &p.Spec.Containers[0]
 			c.Image = []string{"registry.example/root:1", "registry.example/user:1", "registry.example/named:1", "registry.example/present:1", "registry.example/absent:1", "nginx"}[choice]
 			security(c).RunAsNonRoot = ptr(true)
@@ -367,7 +425,7 @@ func network() []feature {
 	}
 	return []feature{
 		of("hostNetwork", func(p *corev1.Pod, v bool) { p.Spec.HostNetwork = v }, true),
-		in("ports", func(c *corev1.Container, v []corev1.ContainerPort) { c.Ports = append(c.Ports, v...) },
+		lasting("ports", func(c *corev1.Container, v []corev1.ContainerPort) { c.Ports = append(c.Ports, v...) },
 			[]corev1.ContainerPort{port(80, 0, "", "", "")}, []corev1.ContainerPort{port(80, 8080, "TCP", "http", "")},
 			[]corev1.ContainerPort{port(53, 53, "UDP", "dns", "127.0.0.1"), port(53, 53, "TCP", "dns-tcp", "::1"), port(9, 0, "SCTP", "", "")},
 			[]corev1.ContainerPort{port(80, 8081, "TCP", "", ""), port(80, 8082, "TCP", "", "10.0.0.1"), port(80, 0, "UDP", "", "")},

@@ -71,6 +71,15 @@ func TestPods(t *testing.T) {
 			if !c.compare(ctx, pod) {
 				t.Logf("not compared: %s %d", f.name, choice)
 			}
+			if !f.debugs {
+				continue
+			}
+			pod = plain("")
+			debug(pod)
+			f.inside(ephemeralOf(pod)[0], choice)
+			if !c.compare(ctx, pod) {
+				t.Logf("not compared: %s %d in an ephemeral container", f.name, choice)
+			}
 		}
 	}
 	for seed := range uint64(*seeds) {
@@ -88,13 +97,13 @@ func TestPods(t *testing.T) {
 // randomPod combines features.
 func randomPod(r *rand.Rand) *corev1.Pod {
 	pod, all := plain(""), features()
-	for _, f := range shape()[:3] {
+	for _, f := range shape()[:shapes] {
 		if r.IntN(3) == 0 {
 			f.set(pod, r.IntN(f.choices), r)
 		}
 	}
 	for range 1 + r.IntN(14) {
-		f := all[3+r.IntN(len(all)-3)]
+		f := all[shapes+r.IntN(len(all)-shapes)]
 		f.set(pod, r.IntN(f.choices), r)
 	}
 	return pod
@@ -129,6 +138,13 @@ func newComparison(t *testing.T) *comparison {
 // admitted returns the pod as the apiserver hands it to a node; nil if it does not accept the pod.
 func admitted(pod *corev1.Pod) (*corev1.Pod, fielderrors.ErrorList) {
 	legacyscheme.Scheme.Default(pod)
+	debugged := &core.Pod{}
+	if err := legacyscheme.Scheme.Convert(pod, debugged, nil); err != nil {
+		return nil, fielderrors.ErrorList{fielderrors.InternalError(nil, err)}
+	}
+	ephemeral := pod.Spec.EphemeralContainers
+	pod.Spec.EphemeralContainers = nil
+	defer func() { pod.Spec.EphemeralContainers = ephemeral }()
 	internal := &core.Pod{}
 	if err := legacyscheme.Scheme.Convert(pod, internal, nil); err != nil {
 		return nil, fielderrors.ErrorList{fielderrors.InternalError(nil, err)}
@@ -137,6 +153,14 @@ func admitted(pod *corev1.Pod) (*corev1.Pod, fielderrors.ErrorList) {
 	opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&internal.Spec, nil, &internal.ObjectMeta, nil)
 	if errs := validation.ValidatePodCreate(internal, opts); len(errs) > 0 {
 		return nil, errs
+	}
+	if len(ephemeral) > 0 {
+		now := internal.DeepCopy()
+		now.Spec.EphemeralContainers, now.ResourceVersion = debugged.Spec.EphemeralContainers, "1"
+		opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&now.Spec, &internal.Spec, &now.ObjectMeta, &internal.ObjectMeta)
+		if errs := validation.ValidatePodEphemeralContainersUpdate(now, internal, opts); len(errs) > 0 {
+			return nil, errs
+		}
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSClass(qos.ComputePodQOS(internal))}
 	return pod, nil
@@ -155,7 +179,11 @@ func (c *comparison) compare(ctx context.Context, pod *corev1.Pod) bool {
 		}
 		return false
 	}
-	if len(admit.Unsupported(pod)) > 0 {
+	unsupported := admit.Unsupported(pod)
+	for _, debugger := range pod.Spec.EphemeralContainers {
+		unsupported = append(unsupported, admit.UnsupportedEphemeral(pod, debugger.Name)...)
+	}
+	if len(unsupported) > 0 {
 		c.refused++
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -41,8 +42,10 @@ func TestMetrics(t *testing.T) {
 		"kubelet_pod_start_duration_seconds_count 1\n",
 		`kubelet_runtime_operations_total{operation_type="run_podsandbox"} 1`, `kubelet_runtime_operations_duration_seconds_count{operation_type="start_container"} 1`,
 	))
+	w.debug("web", "debugger", func(*corev1.EphemeralContainer) {})
+	w.eventually("a pod that is debugged", shows("kubelet_managed_ephemeral_containers 1\n", `kubelet_running_containers{container_state="running"} 2`))
 	if err := w.pods().Delete(t.Context(), "default", "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("an empty node again", shows("kubelet_running_pods 0\n", `kubelet_running_containers{container_state="running"} 0`))
+	w.eventually("an empty node again", shows("kubelet_running_pods 0\n", `kubelet_running_containers{container_state="running"} 0`, "kubelet_managed_ephemeral_containers 0\n"))
 }

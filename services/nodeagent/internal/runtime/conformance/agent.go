@@ -108,7 +108,7 @@ func (a *Agent) Sync(ctx context.Context, pod *corev1.Pod) (map[string]string, e
 	_, _ = a.lifecycle.Sync(ctx, kind, pod, state) // The pod's status shows why it failed.
 	waits := map[string]string{}
 	now := a.status.Get(pod)
-	for _, list := range [][]corev1.ContainerStatus{now.InitContainerStatuses, now.ContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{now.InitContainerStatuses, now.ContainerStatuses, now.EphemeralContainerStatuses} {
 		for i := range list {
 			if _, failed := a.lifecycle.WaitingReason(string(pod.UID), list[i].Name); failed && list[i].State.Waiting != nil {
 				waits[list[i].Name] = list[i].State.Waiting.Reason + ": " + list[i].State.Waiting.Message

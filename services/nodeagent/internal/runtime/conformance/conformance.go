@@ -18,7 +18,8 @@ import (
 
 // Case is a pod to run, with what depends on the machine.
 type Case struct {
-	// Pod is the pod as the apiserver hands it to a node.
+	// Pod is the pod as the apiserver hands it to a node, with the ephemeral containers that it gets
+	// later.
 	Pod json.RawMessage `json:"pod"`
 	// HugePageSizes are the sizes that the machine's kernel has, as in cgroups ("2MB").
 	HugePageSizes []string `json:"hugePageSizes,omitempty"`
@@ -68,12 +69,15 @@ type Node interface {
 }
 
 // Run takes a pod through its life on a machine: the node syncs it until all of it runs, while its
-// init containers end; then its first container fails and is restarted; then the node kills it.
+// init containers end; after the first sync it gets its ephemeral containers; then its first container
+// fails and is restarted, and its first ephemeral container fails; then the node kills it.
 func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, error) {
 	m.Begin()
 	answer := Answer{Waits: map[string]string{}}
+	present := pod.DeepCopy()
+	present.Spec.EphemeralContainers = nil
 	sync := func() error {
-		waits, err := node.Sync(ctx, pod)
+		waits, err := node.Sync(ctx, present)
 		maps.Copy(answer.Waits, waits)
 		return err
 	}
@@ -81,6 +85,7 @@ func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, e
 		if err := sync(); err != nil {
 			return Answer{}, err
 		}
+		present = pod
 		for i := range pod.Spec.InitContainers {
 			if c := &pod.Spec.InitContainers[i]; c.RestartPolicy == nil {
 				m.End(c.Name, 0)
@@ -88,6 +93,9 @@ func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, e
 		}
 	}
 	m.End(pod.Spec.Containers[0].Name, 1)
+	if len(pod.Spec.EphemeralContainers) > 0 {
+		m.End(pod.Spec.EphemeralContainers[0].Name, 1)
+	}
 	if err := sync(); err != nil {
 		return Answer{}, err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/podactions"
 )
 
 // ephemeralStatuses returns the statuses of the ephemeral containers, by name. They are never ready
@@ -28,18 +30,19 @@ func (in *Input) ephemeralStatus(c *corev1.Container) corev1.ContainerStatus {
 			old = &in.Old.EphemeralContainerStatuses[i]
 		}
 	}
-	if in.State.Container(c.Name) != nil || old == nil || !in.ran(old) {
-		return in.containerStatus(c, old, false)
+	present := in.State.Container(c.Name)
+	if present == nil && old != nil && podactions.Ran(in.Old, c.Name) {
+		// The container was removed from the runtime. It does not run again, so its status is final.
+		s := *old.DeepCopy()
+		if s.State.Running != nil {
+			s.State = corev1.ContainerState{Terminated: lost(old)}
+		}
+		return s
 	}
-	// The container was removed from the runtime. It does not run again, so its status is final.
-	s := *old.DeepCopy()
-	if s.State.Running != nil {
-		s.State = corev1.ContainerState{Terminated: lost(old)}
+	seen := *in
+	if present != nil && !present.StartedAt.IsZero() {
+		// Though the call that started it failed, for example because it took too long.
+		seen.Waiting = func(string) (Reason, bool) { return Reason{}, false }
 	}
-	return s
-}
-
-// ran reports whether the status of an ephemeral container shows that it has been started.
-func (in *Input) ran(s *corev1.ContainerStatus) bool {
-	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	return seen.containerStatus(c, old, false)
 }

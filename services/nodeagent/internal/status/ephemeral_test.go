@@ -42,7 +42,7 @@ func TestEphemeralContainers(t *testing.T) {
 	created, unknown, failed := running("debug"), running("debug"), exited("debug", 128)
 	created.State, created.StartedAt = runtime.Created, time.Time{}
 	unknown.State = runtime.Unknown
-	failed.Reason, failed.Message = "StartError", "no such file"
+	failed.Reason, failed.Message, failed.StartedAt = "StartError", "no such file", time.Time{}
 	ran := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(900, 0)}}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "bye"}}
 	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}
@@ -65,6 +65,8 @@ func TestEphemeralContainers(t *testing.T) {
 		{"it failed", debugged(always, 0, "debug"), "", corev1.ContainerStatus{State: ran}, []runtime.Container{exited("debug", 3)}, "Error 3 ", ""},
 		{"it could not be started", debugged(always, 0, "debug"), "RunContainerError", corev1.ContainerStatus{}, []runtime.Container{failed},
 			"waits: RunContainerError why", "StartError 128 no such file"},
+		{"its start took too long for the agent", debugged(always, 0, "debug"), "RunContainerError", corev1.ContainerStatus{},
+			[]runtime.Container{exited("debug", 0)}, "Completed 0 ", ""},
 		{"it could not be started in a pod that does not restart", debugged(never, 0, "debug"), "RunContainerError", corev1.ContainerStatus{},
 			[]runtime.Container{failed}, "StartError 128 no such file", ""},
 		{"the runtime does not know its state", debugged(always, 0, "debug"), "", corev1.ContainerStatus{}, []runtime.Container{unknown},

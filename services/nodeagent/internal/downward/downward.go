@@ -90,12 +90,17 @@ func lines(m map[string]string) string {
 }
 
 // Resource returns the value of a resourceFieldRef in units of its divisor, rounded up. It uses
-// container when the selector names none. A limit that is not set is the node's allocatable amount.
+// container when the selector names none; only that one may be ephemeral. A limit that is not set is the node's allocatable amount.
 func Resource(pod *corev1.Pod, container string, selector *corev1.ResourceFieldSelector, allocatable corev1.ResourceList) (string, error) {
 	if selector.ContainerName != "" {
 		container = selector.ContainerName
 	}
 	c := find(pod, container)
+	for i := range pod.Spec.EphemeralContainers {
+		if own := &pod.Spec.EphemeralContainers[i]; selector.ContainerName == "" && own.Name == container {
+			c = (*corev1.Container)(&own.EphemeralContainerCommon)
+		}
+	}
 	if c == nil {
 		return "", fmt.Errorf("container %s not found", container)
 	}

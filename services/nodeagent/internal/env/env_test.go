@@ -138,6 +138,29 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestResourcesOfEphemeralContainers: an ephemeral container has no resources of its own, and others
+// cannot name it.
+func TestResourcesOfEphemeralContainers(t *testing.T) {
+	pod := testPod()
+	variable := func(container, what string) corev1.EnvVar {
+		return corev1.EnvVar{Name: "V", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: container, Resource: what}}}
+	}
+	for _, c := range []struct {
+		variable corev1.EnvVar
+		want     string
+	}{
+		{variable("", "limits.cpu"), "V=4"}, {variable("", "requests.cpu"), "V=0"}, {variable("c", "limits.cpu"), "V=4"},
+		{variable("debug", "limits.cpu"), "container debug not found"},
+	} {
+		own := corev1.EphemeralContainerCommon{Name: "debug", Env: []corev1.EnvVar{c.variable}}
+		pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: own}}
+		got, err := env.Build(t.Context(), pod, (*corev1.Container)(&own), references{}, corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")})
+		if err != nil && err.Error() != c.want || err == nil && strings.Join(lines(got), " ") != c.want {
+			t.Errorf("%v: got %v, %v, want %s", c.variable.ValueFrom.ResourceFieldRef, got, err, c.want)
+		}
+	}
+}
+
 func TestServices(t *testing.T) {
 	service := func(name, ip string, ports ...corev1.ServicePort) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip, Ports: ports}}

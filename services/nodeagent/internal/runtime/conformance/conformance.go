@@ -74,10 +74,10 @@ type Node interface {
 func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, error) {
 	m.Begin()
 	answer := Answer{Waits: map[string]string{}}
-	present := pod.DeepCopy()
-	present.Spec.EphemeralContainers = nil
+	later := pod.Spec.EphemeralContainers
+	pod.Spec.EphemeralContainers = nil
 	sync := func() error {
-		waits, err := node.Sync(ctx, present)
+		waits, err := node.Sync(ctx, pod)
 		maps.Copy(answer.Waits, waits)
 		return err
 	}
@@ -85,7 +85,7 @@ func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, e
 		if err := sync(); err != nil {
 			return Answer{}, err
 		}
-		present = pod
+		pod.Spec.EphemeralContainers = later
 		for i := range pod.Spec.InitContainers {
 			if c := &pod.Spec.InitContainers[i]; c.RestartPolicy == nil {
 				m.End(c.Name, 0)

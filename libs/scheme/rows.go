@@ -11,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
 // rows returns every served kind in the order of discovery: by group, newest version first, and by
@@ -34,6 +35,7 @@ func groups() []string {
 		"autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
 		"storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io", "coordination.k8s.io",
 		"node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io", "storagemigration.k8s.io",
+		"metrics.k8s.io",
 	}
 }
 
@@ -166,9 +168,20 @@ func workloadRows() []Kind {
 	}
 }
 
-// observedRows are the kinds with which programs share their state.
+// observedRows are the kinds with which programs share their state, and those of what nodes measure. As in
+// metrics-server, the latter have no singular names.
 func observedRows() []Kind {
 	return []Kind{
+		{
+			GroupVersionKind: metricsv1beta1.SchemeGroupVersion.WithKind("NodeMetrics"), Resource: "nodes", Virtual: true, Observed: true,
+			newObject: func() Object { return &metricsv1beta1.NodeMetrics{} },
+			newList:   func() runtime.Object { return &metricsv1beta1.NodeMetricsList{} },
+		},
+		{
+			GroupVersionKind: metricsv1beta1.SchemeGroupVersion.WithKind("PodMetrics"), Resource: "pods", Namespaced: true, Virtual: true, Observed: true,
+			newObject: func() Object { return &metricsv1beta1.PodMetrics{} },
+			newList:   func() runtime.Object { return &metricsv1beta1.PodMetricsList{} },
+		},
 		{
 			GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 			Resource:         "leases", Singular: "lease",

@@ -38,6 +38,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
 // ErrRemoved reports that a kind is no longer served. It is Kubernetes' 404 for such a path.
@@ -99,7 +100,7 @@ func New() *Table {
 		discoveryv1.AddToScheme, eventsv1.AddToScheme, flowcontrolv1.AddToScheme, networkingv1.AddToScheme,
 		nodev1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, resourcev1.AddToScheme,
 		schedulingv1.AddToScheme, storagev1.AddToScheme, storagemigrationv1.AddToScheme,
-		metav1.AddMetaToScheme,
+		metricsv1beta1.AddToScheme, metav1.AddMetaToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(fmt.Sprintf("scheme: registering API types: %v", err))

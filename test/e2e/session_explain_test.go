@@ -24,6 +24,7 @@ coordination.k8s.io/v1
 discovery.k8s.io/v1
 events.k8s.io/v1
 flowcontrol.apiserver.k8s.io/v1
+metrics.k8s.io/v1beta1
 networking.k8s.io/v1
 node.k8s.io/v1
 policy/v1
@@ -34,7 +35,7 @@ storage.k8s.io/v1
 storagemigration.k8s.io/v1
 v1
 `},
-		// The resources that Kubernetes serves, in the order of their groups.
+		// The resources that Kubernetes serves, and metrics-server, in the order of their groups.
 		{run: "api-resources", out: `
 NAME                                SHORTNAMES   APIVERSION                        NAMESPACED   KIND
 bindings                                         v1                                true         Binding
@@ -84,6 +85,8 @@ endpointslices                                   discovery.k8s.io/v1            
 events                              ev           events.k8s.io/v1                  true         Event
 flowschemas                                      flowcontrol.apiserver.k8s.io/v1   false        FlowSchema
 prioritylevelconfigurations                      flowcontrol.apiserver.k8s.io/v1   false        PriorityLevelConfiguration
+nodes                                            metrics.k8s.io/v1beta1            false        NodeMetrics
+pods                                             metrics.k8s.io/v1beta1            true         PodMetrics
 ingressclasses                                   networking.k8s.io/v1              false        IngressClass
 ingresses                           ing          networking.k8s.io/v1              true         Ingress
 ipaddresses                         ip           networking.k8s.io/v1              false        IPAddress

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/report"
@@ -152,8 +153,8 @@ func (p *plane) watching() (end <-chan struct{}, over func()) {
 // observations returns the functions that observe the observed kinds.
 func (p *plane) observations() map[schema.GroupVersionKind]rest.Observation {
 	return map[schema.GroupVersionKind]rest.Observation{
-		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(ctx context.Context) []scheme.Object {
-			return inspect.Components(ctx, p.registry.Resource(scheme.For[*coordinationv1.Lease](p.table)), p.store.Clusters())
+		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(ctx context.Context, _, _ string, _ func(metav1.Object) bool) ([]scheme.Object, error) {
+			return inspect.Components(ctx, p.registry.Resource(scheme.For[*coordinationv1.Lease](p.table)), p.store.Clusters()), nil
 		},
 	}
 }

@@ -71,8 +71,11 @@ func TestClientGo(t *testing.T) {
 				for _, resource := range list.APIResources {
 					found[gv.WithResource(resource.Name)] = true
 					hashes[list.GroupVersion+" "+resource.Name] = resource.StorageVersionHash
-					if resource.Name == "pods" && (!resource.Namespaced || resource.Kind != "Pod" || !slices.Contains(resource.Verbs, "watch") || !slices.Equal(resource.ShortNames, []string{"po"})) {
+					if resource.Name == "pods" && gv.Group == "" && (!resource.Namespaced || resource.Kind != "Pod" || !slices.Contains(resource.Verbs, "watch") || !slices.Equal(resource.ShortNames, []string{"po"})) {
 						t.Errorf("pods are described as %+v", resource)
+					}
+					if gv.Group == "metrics.k8s.io" && (resource.SingularName != "" || !slices.Equal(resource.Verbs, []string{"get", "list"}) || resource.StorageVersionHash != "") {
+						t.Errorf("metrics are described as %+v", resource)
 					}
 					if resource.Name == "namespaces" && slices.Contains(resource.Verbs, "deletecollection") {
 						t.Errorf("namespaces are described as %+v", resource)
@@ -130,7 +133,7 @@ func preferred() []string {
 		"authorization.k8s.io/v1", "autoscaling/v2", "autoscaling/v1", "batch/v1", "certificates.k8s.io/v1",
 		"networking.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "storage.k8s.io/v1",
 		"admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1", "scheduling.k8s.io/v1", "coordination.k8s.io/v1", "node.k8s.io/v1",
-		"discovery.k8s.io/v1", "resource.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "storagemigration.k8s.io/v1",
+		"discovery.k8s.io/v1", "resource.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1", "storagemigration.k8s.io/v1", "metrics.k8s.io/v1beta1",
 	}
 }
 

@@ -25,7 +25,7 @@ func served(table *scheme.Table) map[string][]string {
 		root := rootOf(kind)
 		collection := path.Join(root, kind.Resource)
 		if kind.Namespaced {
-			if !kind.Virtual {
+			if !kind.Virtual || kind.Observed {
 				all[collection] = []string{http.MethodGet}
 			}
 			collection = path.Join(root, "namespaces/{namespace}", kind.Resource)
@@ -115,7 +115,7 @@ func TestEveryKindIsDescribed(t *testing.T) {
 	}
 	for _, kind := range table.Kinds() {
 		names := []string{kind.Kind}
-		if !kind.Virtual {
+		if !kind.Virtual || kind.Observed {
 			names = append(names, kind.ListKind().Kind)
 		}
 		for _, name := range names {

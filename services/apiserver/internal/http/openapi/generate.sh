@@ -7,6 +7,7 @@ packages=(
 	k8s.io/api/{autoscaling/v2,scheduling/v1alpha3}
 	k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1
 	k8s.io/kube-aggregator/pkg/apis/apiregistration/v1
+	k8s.io/metrics/pkg/apis/metrics/v1beta1
 	k8s.io/apimachinery/pkg/{api/resource,apis/meta/v1,runtime,util/intstr,version}
 )
 header=$(mktemp)

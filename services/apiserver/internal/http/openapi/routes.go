@@ -105,7 +105,7 @@ func (r response) Model() any      { return r.model }
 // returns the object instead of a Status.
 func kindRoutes(kind *scheme.Kind, types *runtime.Scheme, returnsDeleted bool) []common.Route {
 	b := routesOf{kind: kind, types: types, root: rootPath(kind.GroupVersion())}
-	if kind.Namespaced && !kind.Virtual {
+	if kind.Namespaced && (!kind.Virtual || kind.Observed) {
 		b.add(http.MethodGet, "/"+kind.Resource, "list", "list"+b.id("ForAllNamespaces"), listOf(kind), nil, forList(), 200)
 	}
 	b.collection = "/" + kind.Resource

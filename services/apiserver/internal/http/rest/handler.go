@@ -33,8 +33,10 @@ import (
 // The caller is authn.UserFrom(ctx).
 type Review func(ctx context.Context, namespace string, obj scheme.Object) (scheme.Object, error)
 
-// Observation returns the present objects of an observed kind, with their names.
-type Observation func(ctx context.Context) []scheme.Object
+// Observation returns the present objects of an observed kind that a read selects; it may return more. The
+// read concerns a namespace, or all if it is empty, and one object unless name is empty. matches reports
+// whether it selects an object with such metadata. Errors are apierrors.
+type Observation func(ctx context.Context, namespace, name string, matches func(metav1.Object) bool) ([]scheme.Object, error)
 
 // Config configures a Handler. All fields except Trace, Reviews, Observations and Sent are
 // required.

@@ -24,8 +24,13 @@ func (c *call) observe() error {
 	if err != nil {
 		return err
 	}
-	for _, obj := range observe(c.ctx()) {
-		if obj.GetName() == c.req.Name {
+	named := func(obj metav1.Object) bool { return obj.GetName() == c.req.Name }
+	objs, err := observe(c.ctx(), c.req.Namespace, c.req.Name, named)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if named(obj) {
 			obj.GetObjectKind().SetGroupVersionKind(c.req.Kind.GroupVersionKind)
 			return c.send(http.StatusOK, format, obj)
 		}
@@ -46,13 +51,21 @@ func (c *call) observed(observe Observation) error {
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	byField, err := fields.ParseSelector(opts.FieldSelector)
+	byField, err := fields.ParseAndTransformSelector(opts.FieldSelector, runtime.DefaultMetaV1FieldSelectorConversion)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
+	matches := func(obj metav1.Object) bool {
+		named := fields.Set{metav1.ObjectNameField: obj.GetName(), "metadata.namespace": obj.GetNamespace()}
+		return byLabel.Matches(labels.Set(obj.GetLabels())) && byField.Matches(named)
+	}
+	objs, err := observe(c.ctx(), c.req.Namespace, "", matches)
+	if err != nil {
+		return err
+	}
 	found := []runtime.Object{}
-	for _, obj := range observe(c.ctx()) {
-		if byLabel.Matches(labels.Set(obj.GetLabels())) && byField.Matches(fields.Set{metav1.ObjectNameField: obj.GetName()}) {
+	for _, obj := range objs {
+		if matches(obj) {
 			found = append(found, obj)
 		}
 	}

@@ -67,7 +67,7 @@ func ParsePath(table *scheme.Table, path string) (Target, bool) {
 	if len(parts) > 2 {
 		target.Subresource = parts[2]
 	}
-	if target.Kind.Namespaced && target.Namespace == "" && (target.Name != "" || target.Kind.Virtual) {
+	if target.Kind.Namespaced && target.Namespace == "" && (target.Name != "" || target.Kind.Virtual && !target.Kind.Observed) {
 		return target, false
 	}
 	if target.Subresource == "" {

@@ -60,7 +60,7 @@ func TestCustomSubresources(t *testing.T) {
 // TestVirtualKinds asks for reviews and for what is found out when it is asked for.
 func TestVirtualKinds(t *testing.T) {
 	w := newWorld(t)
-	const review, local = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews", "POST /apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
+	const measured, review, local = "/apis/metrics.k8s.io/v1beta1", "POST /apis/authentication.k8s.io/v1/selfsubjectreviews", "POST /apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
 	old := []string{"v1 ComponentStatus is deprecated in v1.19+"}
 	w.Script([]resttest.Step{
 		{Send: review, Body: `{}`, Want: "201 SelfSubjectReview - answered=yes"},
@@ -81,6 +81,21 @@ func TestVirtualKinds(t *testing.T) {
 		{Send: "GET /api/v1/componentstatuses?limit=x", Want: "400 ...", Warns: old},
 		{Send: "GET /api/v1/componentstatuses", Header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", Want: "200 Table etcd-0 scheduler", Warns: old},
 		{Send: "DELETE /api/v1/componentstatuses/etcd-0", Want: "405 ..."},
+		{Send: "GET /api/v1/componentstatuses?fieldSelector=spec.x%3Dy", Want: `400 "spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"`, Warns: old},
+		{Send: "GET " + measured + "/pods", Want: "200 PodMetricsList p p"},
+		{Send: "GET " + measured + "/namespaces/b/pods", Want: "200 PodMetricsList p"},
+		{Send: "GET " + measured + "/namespaces/c/pods", Want: "200 PodMetricsList"},
+		{Send: "GET " + measured + "/pods?labelSelector=in%3Da", Want: "200 PodMetricsList p"},
+		{Send: "GET " + measured + "/pods?fieldSelector=metadata.namespace%3Da", Want: "200 PodMetricsList p"},
+		{Send: "GET " + measured + "/namespaces/a/pods/p", Want: "200 PodMetrics p"},
+		{Send: "GET " + measured + "/namespaces/a/pods/q", Want: `404 pods.metrics.k8s.io "q" not found`},
+		{Send: "GET " + measured + "/namespaces/none/pods/q", Want: `404 pods "q" not found`},
+		{Send: "GET " + measured + "/namespaces/none/pods", Want: "404 ..."},
+		{Send: "GET " + measured + "/pods", Header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1", Want: "200 Table p p"},
+		{Send: "GET " + measured + "/pods/p", Want: "404 ..."},
+		{Send: "GET " + measured + "/pods?watch=1", Want: "405 ..."},
+		{Send: "POST " + measured + "/namespaces/a/pods", Want: "405 ..."},
+		{Send: "GET " + measured + "/nodes", Want: "405 ..."},
 	})
 }
 

@@ -23,6 +23,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/admissionregistration"
@@ -40,6 +41,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/volume"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/flowcontrol"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/metrics"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/networking"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/node"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/policy"
@@ -131,8 +133,10 @@ func All(config Config) map[schema.GroupVersionKind]*kinds.Definition {
 		storagemigrationv1.SchemeGroupVersion.WithKind("StorageVersionMigration"):               storagemigration.StorageVersionMigration(),
 		apiregistrationv1.SchemeGroupVersion.WithKind("APIService"):                             apiregistration.APIService(),
 		// Not stored.
-		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): {Columns: core.ComponentStatusColumns()},
-		autoscalingv1.SchemeGroupVersion.WithKind("Scale"):    {Columns: autoscaling.ScaleColumns()},
+		corev1.SchemeGroupVersion.WithKind("ComponentStatus"):     {Columns: core.ComponentStatusColumns()},
+		autoscalingv1.SchemeGroupVersion.WithKind("Scale"):        {Columns: autoscaling.ScaleColumns()},
+		metricsv1beta1.SchemeGroupVersion.WithKind("NodeMetrics"): {Columns: metrics.NodeMetricsColumns()},
+		metricsv1beta1.SchemeGroupVersion.WithKind("PodMetrics"):  {Columns: metrics.PodMetricsColumns()},
 	}
 	for _, s := range all {
 		withoutDisabled(s)

@@ -29,7 +29,8 @@ const customGroup, customVersion = 1000, 100
 type priority struct{ group, version int32 }
 
 // priorities are those that kube-apiserver 1.37 gives its API versions (cmd/kube-apiserver/app and
-// pkg/controlplane/apiserver, each aggregator.go). The group of APIService has no object itself.
+// pkg/controlplane/apiserver, each aggregator.go), and for metrics.k8s.io that of metrics-server. The group of
+// APIService has no object itself.
 func priorities() map[schema.GroupVersion]priority {
 	of := map[schema.GroupVersion]priority{
 		{Group: "", Version: "v1"}:                             {18000, 1},
@@ -38,6 +39,7 @@ func priorities() map[schema.GroupVersion]priority {
 		{Group: "resource.k8s.io", Version: "v1"}:              {16200, 21},
 		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {16100, 21},
 		{Group: "storagemigration.k8s.io", Version: "v1"}:      {15800, 15},
+		{Group: "metrics.k8s.io", Version: "v1beta1"}:          {100, 100}, // metrics-server's
 	}
 	for group, minimum := range map[string]int32{
 		"apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,

@@ -23,8 +23,10 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
@@ -108,12 +110,13 @@ func (w *World) handler(reg *registry.Registry) http.Handler {
 			},
 		},
 		Observations: map[schema.GroupVersionKind]rest.Observation{
-			corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(context.Context) []scheme.Object {
+			corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(context.Context, string, string, func(metav1.Object) bool) ([]scheme.Object, error) {
 				return []scheme.Object{
 					&corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: "etcd-0", Labels: map[string]string{"role": "store"}}},
 					&corev1.ComponentStatus{ObjectMeta: metav1.ObjectMeta{Name: "scheduler"}},
-				}
+				}, nil
 			},
+			metricsv1beta1.SchemeGroupVersion.WithKind("PodMetrics"): observePods,
 		},
 		Watching: func() (<-chan struct{}, func()) { return w.Drain, func() {} },
 		Sent:     func(*scheme.Kind) { w.Sent.Add(1) },
@@ -136,6 +139,21 @@ func (w *World) Check(ctx context.Context, now bool) error {
 	f, _ := fence.From(ctx)
 	w.Fenced = append(w.Fenced, fmt.Sprintf("%s %t", f.Name, now))
 	return w.Lost
+}
+
+// observePods observes the pods a/p and b/p, and refuses those of the namespace "none".
+func observePods(_ context.Context, namespace, name string, matches func(metav1.Object) bool) ([]scheme.Object, error) {
+	if namespace == "none" {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
+	}
+	found := []scheme.Object{}
+	for _, each := range []string{"a", "b"} {
+		pod := &metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: each, Name: "p", Labels: map[string]string{"in": each}}}
+		if (namespace == "" || namespace == each) && matches(pod) {
+			found = append(found, pod)
+		}
+	}
+	return found, nil
 }
 
 // serveLog answers with what it was asked for.

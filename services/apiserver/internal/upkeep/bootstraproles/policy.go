@@ -4,7 +4,7 @@
 // There are two additions. Our controllers share the credential of system:kube-controller-manager, so
 // that user is bound to the role of each controller. Kubernetes' documentation demands this of
 // planes whose controllers have no service accounts of their own. And controllers that Kubernetes lacks
-// have roles (Own).
+// have roles, as have the readers of metrics.k8s.io, which Kubernetes leaves to metrics-server (Own).
 package bootstraproles
 
 import (
@@ -37,7 +37,7 @@ type Policy struct {
 // Default returns the policy that every plane has.
 func Default() Policy {
 	p := Policy{
-		ClusterRoles:        slices.Concat(forUsers(), forParts()),
+		ClusterRoles:        slices.Concat(forUsers(), forParts(), []*rbacv1.ClusterRole{forMetrics()}),
 		ClusterRoleBindings: bindings(),
 	}
 	for _, role := range forControllers() {
@@ -51,7 +51,7 @@ func Default() Policy {
 
 // Own returns the names of the cluster roles, and of their bindings, that Kubernetes lacks.
 func Own() []string {
-	var names []string
+	names := []string{forMetrics().Name}
 	for _, role := range forOwn() {
 		names = append(names, role.Name)
 	}

@@ -35,6 +35,15 @@ func forUsers() []*rbacv1.ClusterRole {
 	}
 }
 
+// forMetrics returns the role by which users who may view a namespace see what its pods use: metrics-server's.
+func forMetrics() *rbacv1.ClusterRole {
+	role := clusterRole("system:aggregated-metrics-reader", can(read, "metrics.k8s.io", "nodes", "pods"))
+	for _, into := range []string{"view", "edit", "admin"} {
+		aggregate(role, into)
+	}
+	return role
+}
+
 // toEdit returns what a user of a namespace may change. A user who may change pods and read secrets
 // can act as any service account of the namespace.
 func toEdit() []rbacv1.PolicyRule {

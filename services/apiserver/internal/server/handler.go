@@ -12,11 +12,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/nodemetrics"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
@@ -152,9 +155,31 @@ func (p *plane) watching() (end <-chan struct{}, over func()) {
 
 // observations returns the functions that observe the observed kinds.
 func (p *plane) observations() map[schema.GroupVersionKind]rest.Observation {
+	measured := nodemetrics.New(nodemetrics.Config{
+		To: p.nodes.To, Pods: p.cached(scheme.For[*corev1.Pod](p.table)), Nodes: p.cached(scheme.For[*corev1.Node](p.table)),
+		Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+	})
 	return map[schema.GroupVersionKind]rest.Observation{
 		corev1.SchemeGroupVersion.WithKind("ComponentStatus"): func(ctx context.Context, _, _ string, _ func(metav1.Object) bool) ([]scheme.Object, error) {
 			return inspect.Components(ctx, p.registry.Resource(scheme.For[*coordinationv1.Lease](p.table)), p.store.Clusters()), nil
 		},
+		metricsv1beta1.SchemeGroupVersion.WithKind("NodeMetrics"): measured.Nodes,
+		metricsv1beta1.SchemeGroupVersion.WithKind("PodMetrics"):  measured.Pods,
+	}
+}
+
+// cached returns a function that lists what the watch cache has of a kind: the objects of a namespace, or of all
+// if it is empty; only the one with a name unless that is empty.
+func (p *plane) cached(kind *scheme.Kind) func(ctx context.Context, namespace, name string) ([]scheme.Object, error) {
+	return func(ctx context.Context, namespace, name string) ([]scheme.Object, error) {
+		opts := metav1.ListOptions{ResourceVersion: "0"}
+		if name != "" {
+			opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}
+		listing, err := p.registry.Resource(kind).Read(ctx, namespace, opts)
+		if err != nil {
+			return nil, err
+		}
+		return listing.Objects(), nil
 	}
 }

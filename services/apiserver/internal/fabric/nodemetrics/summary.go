@@ -1,0 +1,148 @@
+package nodemetrics
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Bounds of what a node may report.
+const (
+	// maxNanoCores is a million cores.
+	maxNanoCores = 1_000_000 * 1_000_000_000
+	// maxBytes is an exbibyte.
+	maxBytes = 1 << 60
+	// maxSkew is how far from now a measurement may be by the clock of the node.
+	maxSkew = time.Hour
+)
+
+const (
+	// reportedWindow is the longest time over which a node measures the CPU usage that it reports as a rate
+	// (Kubernetes, maxHousekeepingInterval of the kubelet's cAdvisor).
+	reportedWindow = 15 * time.Second
+	// A container that started at least youngest and less than youth ago was measured from its start on
+	// (metrics-server, freshContainerMinMetricsResolution and its default resolution).
+	youngest = 10 * time.Second
+	youth    = time.Minute
+)
+
+// summary is the part of k8s.io/kubelet/pkg/apis/stats/v1alpha1.Summary that is used.
+type summary struct {
+	Node reported `json:"node"`
+	Pods []struct {
+		PodRef struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+			UID       string `json:"uid"`
+		} `json:"podRef"`
+		Containers []reported `json:"containers"`
+	} `json:"pods"`
+}
+
+// reported is what a node reports about itself or about a container.
+type reported struct {
+	Name      string    `json:"name"`
+	StartTime time.Time `json:"startTime"`
+	CPU       struct {
+		Time                 time.Time `json:"time"`
+		UsageNanoCores       *uint64   `json:"usageNanoCores"`
+		UsageCoreNanoSeconds *uint64   `json:"usageCoreNanoSeconds"`
+	} `json:"cpu"`
+	Memory struct {
+		Time            time.Time `json:"time"`
+		WorkingSetBytes uint64    `json:"workingSetBytes"`
+	} `json:"memory"`
+}
+
+// figure is what a node or a container uses.
+type figure struct {
+	complete  bool
+	at        time.Time
+	window    time.Duration // before at, over which nanoCores was measured
+	nanoCores uint64
+	bytes     uint64
+	// started is when the counter of CPU time began with 0, and total is its value; nil if there is none.
+	started time.Time
+	total   *uint64
+}
+
+// pod has the figures of the containers of a pod.
+type pod struct {
+	uid        string
+	containers map[string]figure
+}
+
+// answer is what a node reported.
+type answer struct {
+	node figure
+	pods map[types.NamespacedName]pod
+}
+
+// parse reads the answer of a node at the time now. before is its previous answer, or nil. As in metrics-server
+// the first of several reports about one thing counts.
+func parse(data []byte, before *answer, now time.Time) (*answer, error) {
+	var read summary
+	if err := json.Unmarshal(data, &read); err != nil {
+		return nil, fmt.Errorf("reading its stats: %w", err)
+	}
+	if before == nil {
+		before = &answer{}
+	}
+	read.Node.StartTime = time.Time{} // The collection began then; the counter is older.
+	a := &answer{node: measure(&read.Node, before.node, now), pods: make(map[types.NamespacedName]pod, len(read.Pods))}
+	for i := range read.Pods {
+		from := &read.Pods[i]
+		name := types.NamespacedName{Namespace: from.PodRef.Namespace, Name: from.PodRef.Name}
+		if _, twice := a.pods[name]; twice {
+			continue
+		}
+		earlier := before.pods[name]
+		if earlier.uid != from.PodRef.UID {
+			earlier = pod{}
+		}
+		p := pod{uid: from.PodRef.UID, containers: make(map[string]figure, len(from.Containers))}
+		for j := range from.Containers {
+			c := &from.Containers[j]
+			if _, twice := p.containers[c.Name]; !twice {
+				p.containers[c.Name] = measure(c, earlier.containers[c.Name], now)
+			}
+		}
+		a.pods[name] = p
+	}
+	return a, nil
+}
+
+// measure returns a figure, which is incomplete if the report lacks something or cannot be true. before is the
+// previous figure of the same, or the zero value.
+func measure(r *reported, before figure, now time.Time) figure {
+	f := figure{at: r.CPU.Time, started: r.StartTime, total: r.CPU.UsageCoreNanoSeconds, bytes: r.Memory.WorkingSetBytes}
+	rated := true
+	switch {
+	case r.CPU.UsageNanoCores != nil:
+		f.nanoCores, f.window = *r.CPU.UsageNanoCores, reportedWindow
+	case f.total == nil:
+		rated = false
+	case !f.at.After(before.at) && before.complete && before.total != nil && *before.total == *f.total:
+		f.nanoCores, f.window = before.nanoCores, before.window // It has not measured again.
+	case before.total != nil && f.at.After(before.at) && !f.started.After(before.at) && *f.total >= *before.total:
+		f.nanoCores, f.window = rate(*f.total-*before.total, f.at.Sub(before.at))
+	case !f.started.IsZero() && f.at.Sub(f.started) >= youngest && f.at.Sub(f.started) < youth:
+		f.nanoCores, f.window = rate(*f.total, f.at.Sub(f.started))
+	default:
+		rated = false
+	}
+	f.complete = rated && f.nanoCores <= maxNanoCores && f.bytes > 0 && f.bytes <= maxBytes &&
+		f.window > 0 && f.at.Sub(now).Abs() <= maxSkew
+	return f
+}
+
+// rate returns the nanoseconds of CPU time for each second of a window, and the window.
+func rate(nanoseconds uint64, window time.Duration) (uint64, time.Duration) {
+	each := float64(nanoseconds) / window.Seconds()
+	if each > maxNanoCores {
+		return maxNanoCores + 1, window
+	}
+	return uint64(each), window
+}

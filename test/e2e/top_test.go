@@ -48,6 +48,6 @@ func TestTop(t *testing.T) {
 	name := strings.TrimSpace(p.Must(t, "", in("get", "pods", "-o", "jsonpath={.items[0].metadata.name}")...))
 	expect(t, p, "", `^`+name+` +250m +64Mi *\n$`, in("top", "pod", name, "--no-headers")...)
 	for _, role := range []string{"view", "edit", "admin"} {
-		expectSoon(t, p, `\npods\.metrics\.k8s\.io +\[\] +\[\] +\[get list watch\]\n`, "describe", "clusterrole", role)
+		expectSoon(t, p, `\n +pods\.metrics\.k8s\.io +\[\] +\[\] +\[get list watch\]\n`, "describe", "clusterrole", role)
 	}
 }

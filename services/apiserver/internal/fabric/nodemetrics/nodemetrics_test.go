@@ -192,9 +192,18 @@ func TestUntrue(t *testing.T) {
 			t.Errorf("%s: got the figures %+v", name, a)
 		}
 	}
-	for _, wrong := range []string{"", "[]", `{"pods":{}}`, stats("", now, -1, 1)[:20], summaryOf(stats("", now, -1, 1)), summaryOf(stats("", now, 1, "1e30")), `{"node":{"startTime":"x"}}`} {
+	var pods []string
+	for i := range maxFigures/100 + 1 {
+		var containers []string
+		for j := range 100 {
+			containers = append(containers, fmt.Sprintf(`{"name":"c%d"}`, j))
+		}
+		pods = append(pods, podStats("a", fmt.Sprintf("p%d", i), "", containers...))
+	}
+	for _, wrong := range []string{"", summaryOf("{}", pods...), "[]", `{"pods":{}}`, `{"pods":[7]}`, `{"pods":[{"containers":7}]}`, `{"pods":[` + strings.Repeat("{},", maxPods) + `{}]}`,
+		`{"pods":[{"containers":[` + strings.Repeat("null,", maxContainers) + `null]}]}`, stats("", now, -1, 1)[:20], summaryOf(stats("", now, -1, 1)), summaryOf(stats("", now, 1, "1e30")), `{"node":{"startTime":"x"}}`} {
 		if a, err := parse([]byte(wrong), nil, now); err == nil {
-			t.Errorf("%q gave %+v", wrong, a)
+			t.Errorf("%.100q gave %+v", wrong, a)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package nodemetrics
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +16,8 @@ const (
 	maxNanoCores = 1_000_000 * 1_000_000_000
 	// maxBytes is an exbibyte.
 	maxBytes = 1 << 60
+	// maxPods, maxContainers and maxFigures are how many pods it may report, containers of each, and of all.
+	maxPods, maxContainers, maxFigures = 4096, 256, 16384
 	// maxSkew is how far from now a measurement may be by the clock of the node.
 	maxSkew = time.Hour
 )
@@ -28,17 +32,21 @@ const (
 	youth    = time.Minute
 )
 
-// summary is the part of k8s.io/kubelet/pkg/apis/stats/v1alpha1.Summary that is used.
+// summary is the part of k8s.io/kubelet/pkg/apis/stats/v1alpha1.Summary that is used. Lists are read one by one,
+// so that many empty elements cost no memory.
 type summary struct {
-	Node reported `json:"node"`
-	Pods []struct {
-		PodRef struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-			UID       string `json:"uid"`
-		} `json:"podRef"`
-		Containers []reported `json:"containers"`
-	} `json:"pods"`
+	Node reported        `json:"node"`
+	Pods json.RawMessage `json:"pods"`
+}
+
+// reportedPod is what a node reports about a pod.
+type reportedPod struct {
+	PodRef struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
+	} `json:"podRef"`
+	Containers json.RawMessage `json:"containers"`
 }
 
 // reported is what a node reports about itself or about a container.
@@ -91,28 +99,62 @@ func parse(data []byte, before *answer, now time.Time) (*answer, error) {
 		before = &answer{}
 	}
 	read.Node.StartTime = time.Time{} // The collection began then; the counter is older.
-	a := &answer{node: measure(&read.Node, before.node, now), pods: make(map[types.NamespacedName]pod, len(read.Pods))}
-	for i := range read.Pods {
-		from := &read.Pods[i]
+	a := &answer{node: measure(&read.Node, before.node, now), pods: map[types.NamespacedName]pod{}}
+	figures := 0
+	err := each(read.Pods, maxPods, func(from reportedPod) error {
 		name := types.NamespacedName{Namespace: from.PodRef.Namespace, Name: from.PodRef.Name}
 		if _, twice := a.pods[name]; twice {
-			continue
+			return nil
 		}
 		earlier := before.pods[name]
 		if earlier.uid != from.PodRef.UID {
 			earlier = pod{}
 		}
-		p := pod{uid: from.PodRef.UID, containers: make(map[string]figure, len(from.Containers))}
-		for j := range from.Containers {
-			c := &from.Containers[j]
-			if _, twice := p.containers[c.Name]; !twice {
-				p.containers[c.Name] = measure(c, earlier.containers[c.Name], now)
-			}
-		}
+		p := pod{uid: from.PodRef.UID, containers: map[string]figure{}}
 		a.pods[name] = p
+		return each(from.Containers, maxContainers, func(c reported) error {
+			if _, twice := p.containers[c.Name]; twice {
+				return nil
+			}
+			if figures++; figures > maxFigures {
+				return fmt.Errorf("there are more than %d containers", maxFigures)
+			}
+			p.containers[c.Name] = measure(&c, earlier.containers[c.Name], now)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading its stats of pods: %w", err)
 	}
 	return a, nil
 }
+
+// each reads the elements of a list, which may be missing. It is an error if there are more than most.
+func each[T any](list json.RawMessage, most int, use func(T) error) error {
+	if len(list) == 0 || string(list) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(list))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return errNoList
+	}
+	for n := 0; d.More(); n++ {
+		if n == most {
+			return fmt.Errorf("a list has more than %d elements", most)
+		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		if err := use(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoList means that a node reports something else where a list must be.
+var errNoList = errors.New("it is no list")
 
 // measure returns a figure, which is incomplete if the report lacks something or cannot be true. before is the
 // previous figure of the same, or the zero value.

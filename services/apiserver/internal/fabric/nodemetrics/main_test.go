@@ -77,8 +77,7 @@ func (a agent) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("asked for %s %s", r.Method, r.URL)
 	}
 	body, err := a.answer(r.Context(), a.node)
-	var code status
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[status](err); ok {
 		return &http.Response{StatusCode: int(code), Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 	}
 	if err != nil {

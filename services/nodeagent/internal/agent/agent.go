@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/shutdown"
+	"github.com/garboard/garboard/services/nodeagent/internal/stats"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
@@ -88,6 +90,7 @@ type Agent struct {
 	status    *status.Writer
 	node      *node.Node
 	logs      *logrotate.Rotator
+	stats     *stats.Provider
 	events    *events.Recorder
 	factory   *informer.Factory
 	shutdown  *shutdown.Shutdown
@@ -161,6 +164,10 @@ func New(cfg Config) (*Agent, error) {
 		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
 	a.logs = logrotate.New(logrotate.Config{Reopen: cfg.Runtime.ReopenLog, Containers: a.containers, Logger: cfg.Logger})
+	a.stats = stats.New(stats.Config{
+		NodeName: cfg.NodeName, Runtime: cfg.Runtime, Pods: a.held, Wanted: a.pods.Get, VolumePaths: a.volumes.Paths,
+		DataDir: cfg.DataDir, LocalVolumesDir: cfg.LocalVolumesDir, Proc: os.DirFS("/proc"), Logger: cfg.Logger,
+	})
 	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger})
 	a.shutdown = a.newShutdown()
 	a.factory = informer.NewFactory(informer.FactoryConfig{

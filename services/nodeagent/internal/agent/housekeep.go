@@ -117,6 +117,12 @@ func (a *Agent) removeDirectories(running map[string]*podstate.Pod) error {
 	return errors.Join(faults...)
 }
 
+// held returns the runtime's pods by UID, as of the last list.
+func (a *Agent) held() map[string]*podstate.Pod {
+	pods, _ := a.pleg.Pods()
+	return pods
+}
+
 // containers returns all containers of the runtime, as of the last list.
 func (a *Agent) containers() []runtime.Container {
 	pods, _ := a.pleg.Pods()

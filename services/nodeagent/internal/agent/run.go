@@ -54,6 +54,7 @@ func (a *Agent) run(ctx context.Context) error {
 	group.Go(func() error { return loop.Run(ctx) })
 	group.Go(func() error { return a.node.Run(ctx) })
 	group.Go(func() error { return a.logs.Run(ctx) })
+	group.Go(func() error { return a.stats.Run(ctx) })
 	group.Go(func() error { return a.folders.Run(ctx) })
 	group.Go(func() error { return a.factory.Run(ctx) })
 	if a.cfg.Serve != nil {
@@ -64,6 +65,7 @@ func (a *Agent) run(ctx context.Context) error {
 		handler := server.New(server.Config{
 			Dial: dial, NodeIP: a.cfg.NodeIP,
 			Runtime: a.cfg.Runtime, Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason, Logger: a.cfg.Logger,
+			Stats: a.stats,
 		})
 		group.Go(func() error { return a.cfg.Serve(ctx, handler) })
 	}

@@ -117,6 +117,7 @@ func conform(t *testing.T, b *bench) {
 		{"memory limit", testMemory},
 		{"network", testNetwork},
 		{"the processes of another", testTarget},
+		{"usage", testUsage},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.test(t, b) })
 	}

@@ -39,6 +39,8 @@ var operations = map[string]string{
 	"ListImages":               "list_images",
 	"RemoveImage":              "remove_image",
 	"ImageFsInfo":              "image_fs_info",
+	"ListPodSandboxStats":      "list_podsandbox_stats",
+	"ListContainerStats":       "list_container_stats",
 }
 
 // measure counts and times the calls to a runtime, once it has metrics to record into.

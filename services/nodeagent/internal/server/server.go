@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
@@ -29,6 +30,11 @@ type Runtime interface {
 	PortForward(ctx context.Context, sandboxID string, ports []int32) (*url.URL, error)
 }
 
+// Stats reports what the node and its pods use: it is a *stats.Provider.
+type Stats interface {
+	Summary(ctx context.Context, onlyCPUAndMemory bool) (*statsapi.Summary, error)
+}
+
 // Config configures a Server. All fields are required.
 type Config struct {
 	Runtime Runtime
@@ -41,6 +47,7 @@ type Config struct {
 	// Dial opens a connection to a pod, and NodeIP is the address of pods that use the host's network.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	NodeIP string
+	Stats  Stats
 	Logger *slog.Logger
 }
 
@@ -59,6 +66,8 @@ func New(cfg Config) *Server {
 		quiet: logr.FromSlogHandler(quiet{cfg.Logger.Handler()}),
 	}
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	s.mux.HandleFunc("GET /stats/summary", s.summary)
+	s.mux.HandleFunc("POST /stats/summary", s.summary)
 	s.mux.HandleFunc("GET "+nodeapi.Pattern(nodeapi.ContainerLogs), s.containerLogs)
 	for verb, handler := range map[string]http.HandlerFunc{
 		nodeapi.Exec: s.exec, nodeapi.Attach: s.attach, nodeapi.PortForward: s.portForward,

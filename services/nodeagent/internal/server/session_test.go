@@ -99,7 +99,7 @@ func newFabricOn(t *testing.T, endpoint, cgroup string) *fabric {
 	}
 	f.runtime.Own(nodeName)
 	t.Cleanup(func() { _ = f.runtime.Close() })
-	f.node = New(Config{Runtime: f.runtime, Pod: f.pod, State: f.state, Waiting: func(string, string) (string, bool) { return "", false }, Logger: quiet})
+	f.node = New(Config{Stats: f.stats(), Runtime: f.runtime, Pod: f.pod, State: f.state, Waiting: func(string, string) (string, bool) { return "", false }, Logger: quiet})
 	nats := bustest.NewServer(t)
 	f.stop = background(t, serve.New(serve.Config{Node: nodeName, Conn: nats.Connect(), Handler: f.node, Drain: time.Millisecond}).Run)
 	transport, err := bushttp.New(t.Context(), bushttp.Config{Conn: nats.Connect(), Node: nodeName})
@@ -154,6 +154,13 @@ func (f *fabric) pod(_, name string) *corev1.Pod {
 }
 
 func (f *fabric) state(uid string) *podstate.Pod {
+	if pod := f.states()[uid]; pod != nil {
+		return pod
+	}
+	return &podstate.Pod{UID: uid}
+}
+
+func (f *fabric) states() map[string]*podstate.Pod {
 	sandboxes, err := f.runtime.Sandboxes(context.WithoutCancel(f.t.Context()))
 	if err != nil {
 		f.t.Error(err)
@@ -162,10 +169,7 @@ func (f *fabric) state(uid string) *podstate.Pod {
 	if err != nil {
 		f.t.Error(err)
 	}
-	if pod := podstate.Group(sandboxes, containers)[uid]; pod != nil {
-		return pod
-	}
-	return &podstate.Pod{UID: uid}
+	return podstate.Group(sandboxes, containers)
 }
 
 // run runs a pod with the container main, and returns the container's ID.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -30,7 +31,18 @@ const (
 	keyFailPull    = "fail-pull"
 	keyPullDelay   = "pull-delay"
 	keyHTTPStatus  = "http-status"
+	keyCPUUsage    = "cpu-usage"
+	keyMemoryUsage = "memory-usage"
 )
+
+// What a running container uses if its pod does not say it: a thousandth of a core, and 4 MiB.
+const (
+	usualNanoCores = 1_000_000
+	usualMemory    = 4 << 20
+)
+
+// maxCores bounds the use of CPU that a pod may set, in cores.
+const maxCores = 10_000
 
 // behaviour is the configured behaviour of one container.
 type behaviour struct {
@@ -44,6 +56,8 @@ type behaviour struct {
 	execCode  int32
 	execSet   bool // the pod says how commands end
 	failStart string
+	// nanoCores and memory are what the container uses while it runs: billionths of a core, and bytes.
+	nanoCores, memory uint64
 }
 
 // annotation returns the value of a key for a container; a key with the container's name takes
@@ -79,7 +93,10 @@ func stays(config *cri.ContainerConfig) bool {
 // error: a test with a misspelt value must not pass by luck.
 func (c Config) behaviourOf(sandbox *cri.PodSandboxConfig, config *cri.ContainerConfig) (behaviour, error) {
 	annotations, container := sandbox.GetAnnotations(), config.GetMetadata().GetName()
-	b := behaviour{startDelay: c.StartDelay, exits: c.RunFor > 0, exitAfter: c.RunFor, exitCode: c.ExitCode}
+	b := behaviour{
+		startDelay: c.StartDelay, exits: c.RunFor > 0, exitAfter: c.RunFor, exitCode: c.ExitCode,
+		nanoCores: usualNanoCores, memory: usualMemory,
+	}
 	if isInit(config) || sandbox.GetLabels()[batchv1.JobNameLabel] != "" && !stays(config) {
 		b.exits, b.exitAfter, b.exitCode = true, 0, 0
 	}
@@ -122,8 +139,28 @@ func (c Config) behaviourOf(sandbox *cri.PodSandboxConfig, config *cri.Container
 	b.execOut, b.execSet = annotation(annotations, keyExecOutput, container)
 	b.execSet = code(keyExecCode, &b.execCode) || b.execSet
 	b.failStart, _ = annotation(annotations, keyFailStart, container)
+	faults = append(faults, b.readUsage(annotations, container)...)
 	if len(faults) > 0 {
 		return behaviour{}, fmt.Errorf("reading the pod's annotations: %s", strings.Join(faults, "; "))
 	}
 	return b, nil
+}
+
+// readUsage reads what a container uses, and returns what is wrong with it.
+func (b *behaviour) readUsage(annotations map[string]string, container string) (faults []string) {
+	read := func(key string, scale resource.Scale, largest int64, into *uint64) {
+		text, ok := annotation(annotations, key, container)
+		if !ok {
+			return
+		}
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil || quantity.Sign() < 0 || quantity.CmpInt64(largest) > 0 {
+			faults = append(faults, fmt.Sprintf("%s%s is %q, not a quantity from 0 to %d", AnnotationPrefix, key, text, largest))
+			return
+		}
+		*into = uint64(quantity.ScaledValue(scale)) //nolint:gosec // not negative
+	}
+	read(keyCPUUsage, resource.Nano, maxCores, &b.nanoCores)
+	read(keyMemoryUsage, 0, 1<<50, &b.memory)
+	return faults
 }

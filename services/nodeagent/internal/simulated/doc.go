@@ -21,6 +21,12 @@
 //	simulated.garboard.io/fail-start     StartContainer fails with this message
 //	simulated.garboard.io/fail-pull      PullImage fails with this message
 //	simulated.garboard.io/pull-delay     3s: duration of PullImage
+//	simulated.garboard.io/cpu-usage      250m: cores that containers use, 1m if absent
+//	simulated.garboard.io/memory-usage   64Mi: memory that containers use, 4Mi if absent
+//
+// A container uses what it is said to from its start to its end, always the same. As with all of these
+// annotations, those of the time when the sandbox was created count. A sandbox uses the sum of its
+// containers, and has no network traffic.
 //
 // A container that shall share the processes of another is created only if that one runs, as in
 // containerd.

@@ -72,11 +72,13 @@ type Volumes struct {
 	mu sync.Mutex
 	// written holds the versions that this agent wrote, by the volume's directory.
 	written map[string]version
+	// paths holds what Setup returned last, by the pod's UID.
+	paths map[string]map[string]string
 }
 
 // New returns a Volumes; it touches no disk.
 func New(cfg Config) *Volumes {
-	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client, cfg.Logger), written: map[string]version{}}
+	return &Volumes{cfg: cfg, tokens: newTokens(cfg.Client, cfg.Logger), written: map[string]version{}, paths: map[string]map[string]string{}}
 }
 
 // Error reports a volume that could not be created.
@@ -121,7 +123,18 @@ func (v *Volumes) Setup(ctx context.Context, pod *corev1.Pod) (map[string]string
 		}
 		paths[volume.Name] = path
 	}
+	v.mu.Lock()
+	v.paths[string(pod.UID)] = maps.Clone(paths)
+	v.mu.Unlock()
 	return paths, errs
+}
+
+// Paths returns the host path of each volume of a pod by name, as of its last Setup; nil before it. Do not
+// modify the map.
+func (v *Volumes) Paths(uid string) map[string]string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.paths[uid]
 }
 
 func (v *Volumes) setup(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (string, error) {
@@ -272,6 +285,7 @@ func (v *Volumes) Remove(uid string) error {
 	maps.DeleteFunc(v.written, func(volume string, _ version) bool {
 		return strings.HasPrefix(volume, dir+string(filepath.Separator))
 	})
+	delete(v.paths, uid)
 	v.mu.Unlock()
 	// Nothing is deleted while a subPath is mounted: it may be a directory of the host.
 	if err := v.ReleaseSubPaths(uid, func(string) bool { return false }); err != nil {

@@ -33,7 +33,7 @@ func command() *cobra.Command {
 		},
 		Probe: shared.Probe,
 		Run: func(ctx context.Context, log *slog.Logger) error {
-			cfg.Service = shared.Config(log)
+			cfg.Service, cfg.Gatherer = shared.Config(log), shared.Gatherer()
 			if err := reach(&cfg, shared, log); err != nil {
 				return err
 			}

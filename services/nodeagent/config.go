@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/garboard/garboard/libs/localvolume"
@@ -36,6 +37,8 @@ type Config struct {
 	// Service is what all services have. Its Bus is required, and its API unless Bootstrap is set.
 	// Its Identity is NodeName.
 	Service service.Config
+	// Gatherer has the process's metrics, which apiservers may read at the agent's /metrics; may be nil.
+	Gatherer prometheus.Gatherer
 	// Bootstrap is the path of a kubeconfig with the apiserver's address, its CA and a bootstrap
 	// token. The agent reads it again whenever it requests a certificate. With it the agent obtains
 	// and renews its own client certificate in DataDir/pki, and presents that to the apiserver and

@@ -126,7 +126,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls,
 		ShutdownGrace:        a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
-		Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace,
+		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,
 	})
 	if err != nil {
 		return err

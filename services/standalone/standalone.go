@@ -223,7 +223,8 @@ func (s services) node(name, runtime string) lifecycle.Stage {
 			return nil, err
 		}
 		return nodeagent.New(nodeagent.Config{
-			NodeName: name, Service: shared, DataDir: filepath.Join(s.cfg.DataDir, "nodes", name), LocalVolumesDir: nodeagent.DefaultLocalVolumesDir,
+			NodeName: name, Service: shared, Gatherer: s.metrics,
+			DataDir: filepath.Join(s.cfg.DataDir, "nodes", name), LocalVolumesDir: nodeagent.DefaultLocalVolumesDir,
 			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
 			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls,
 		})

@@ -84,6 +84,9 @@ func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Transport) {
 // Probe returns where the service reports whether it is ready.
 func (s *Service) Probe() daemon.Probe { return daemon.Probe{Address: s.health} }
 
+// Gatherer returns the process's metrics.
+func (s *Service) Gatherer() prometheus.Gatherer { return s.metrics }
+
 // BusConfig returns the configuration of the connection to NATS.
 func (s *Service) BusConfig(log *slog.Logger) bus.Config {
 	config := s.bus

@@ -74,7 +74,9 @@ type Config struct {
 	ShutdownGrace, ShutdownGraceCritical time.Duration
 	Logger                               *slog.Logger
 	Registerer                           prometheus.Registerer
-	Trace                                *trace.Recorder
+	// Gatherer has the metrics that the agent serves apiservers; an empty one if nil.
+	Gatherer prometheus.Gatherer
+	Trace    *trace.Recorder
 }
 
 // Agent is the node agent.
@@ -91,6 +93,7 @@ type Agent struct {
 	node      *node.Node
 	logs      *logrotate.Rotator
 	stats     *stats.Provider
+	probes    *prometheus.Registry // metrics of probes
 	events    *events.Recorder
 	factory   *informer.Factory
 	shutdown  *shutdown.Shutdown
@@ -112,8 +115,12 @@ func New(cfg Config) (*Agent, error) {
 			return nil, fmt.Errorf("starting the node agent: %w", err)
 		}
 	}
+	if cfg.Gatherer == nil {
+		cfg.Gatherer = prometheus.NewRegistry()
+	}
 	a := &Agent{
-		cfg: cfg, pods: desired.New(), pleg: pleg.New(cfg.Runtime, cfg.Logger),
+		probes: prometheus.NewRegistry(),
+		cfg:    cfg, pods: desired.New(), pleg: pleg.New(cfg.Runtime, cfg.Logger),
 		events:         events.New(cfg.Client, "kubelet", cfg.NodeName).WithLogger(cfg.Logger),
 		runtimeProblem: errors.New("container runtime status check may not have completed yet"),
 	}
@@ -148,7 +155,7 @@ func New(cfg Config) (*Agent, error) {
 		Simulated:   cfg.Simulated, Logger: cfg.Logger,
 	})
 	a.prober = prober.New(prober.Config{
-		Exec: cfg.Runtime, Dial: cfg.Dial, State: a.pleg.Pod, HostIP: cfg.NodeIP, Logger: cfg.Logger,
+		Exec: cfg.Runtime, Dial: cfg.Dial, State: a.pleg.Pod, HostIP: cfg.NodeIP, Registerer: a.probes, Logger: cfg.Logger,
 		Event: func(pod *corev1.Pod, container, eventType, reason, format string, args ...any) {
 			a.events.EventAbout(podlifecycle.ContainerReference(pod, container), nil, eventType, reason, format, args...)
 		},

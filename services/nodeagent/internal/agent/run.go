@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"net"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
-	"github.com/garboard/garboard/services/nodeagent/internal/server"
 	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
 )
 
@@ -58,15 +56,7 @@ func (a *Agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.folders.Run(ctx) })
 	group.Go(func() error { return a.factory.Run(ctx) })
 	if a.cfg.Serve != nil {
-		dial := a.cfg.Dial
-		if dial == nil {
-			dial = (&net.Dialer{}).DialContext
-		}
-		handler := server.New(server.Config{
-			Dial: dial, NodeIP: a.cfg.NodeIP,
-			Runtime: a.cfg.Runtime, Pod: a.pods.Named, State: a.pleg.Pod, Waiting: a.lifecycle.WaitingReason, Logger: a.cfg.Logger,
-			Stats: a.stats,
-		})
+		handler := a.handler()
 		group.Go(func() error { return a.cfg.Serve(ctx, handler) })
 	}
 	return group.Wait()

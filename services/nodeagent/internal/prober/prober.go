@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/podstate"
@@ -31,7 +32,9 @@ type Config struct {
 	Event func(pod *corev1.Pod, container, eventType, reason, format string, args ...any)
 	// HostIP is the address of pods that use the host's network.
 	HostIP string
-	Logger *slog.Logger
+	// Registerer receives the metrics of probes.
+	Registerer prometheus.Registerer
+	Logger     *slog.Logger
 }
 
 // Prober probes containers. Any goroutine may use it.
@@ -39,6 +42,7 @@ type Prober struct {
 	cfg Config
 	// changed carries the UIDs of pods with a changed result; its reader must be quick.
 	changed chan string
+	metrics *metrics
 
 	mu      sync.Mutex
 	workers map[key]*worker
@@ -65,6 +69,7 @@ func New(cfg Config) *Prober {
 	return &Prober{
 		cfg: cfg, changed: make(chan string, 64), workers: map[key]*worker{}, results: map[result]bool{},
 		started: make(chan struct{}, 1),
+		metrics: newMetrics(cfg.Registerer),
 	}
 }
 
@@ -192,6 +197,7 @@ func (p *Prober) work(ctx context.Context, w *worker) {
 	// An agent that starts with many pods must not probe them all at once.
 	next := time.NewTimer(rand.N(min(period, time.Second)))
 	defer next.Stop()
+	defer p.metrics.forget(w)
 	var s streak
 	for {
 		select {
@@ -243,10 +249,12 @@ func (p *Prober) round(ctx context.Context, w *worker, s *streak, period time.Du
 		}
 		ip = ips[0]
 	}
+	began := time.Now()
 	ok, output, err := once(ctx, p.cfg.Exec, p.cfg.Dial, target{w.pod, w.container, c.ID, ip}, w.probe)
 	if ctx.Err() != nil {
 		return period
 	}
+	p.metrics.count(w, ok, err, time.Since(began))
 	switch {
 	case err != nil:
 		// An error shows nothing about the container: a runtime that does not answer is no reason

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,8 @@ type world struct {
 	runs   map[string]int
 	state  *podstate.Pod
 	events []string
+
+	metrics *prometheus.Registry
 }
 
 func (w *world) ExecSync(_ context.Context, _ string, command []string, _ time.Duration) ([]byte, []byte, int32, error) {
@@ -91,8 +94,10 @@ func pod(c corev1.Container) *corev1.Pod {
 func start(t *testing.T, w *world) (p *prober.Prober, stop func()) {
 	w.exit, w.runs = map[string]int32{}, map[string]int{}
 	w.container("one")
+	w.metrics = prometheus.NewRegistry()
 	p = prober.New(prober.Config{
-		Exec: w, HostIP: "127.0.0.1", Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Registerer: w.metrics,
+		Exec:       w, HostIP: "127.0.0.1", Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		State: func(string) *podstate.Pod { w.mu.Lock(); defer w.mu.Unlock(); return w.state },
 		Event: func(_ *corev1.Pod, _, _, reason, format string, args ...any) {
 			w.mu.Lock()

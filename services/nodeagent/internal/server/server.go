@@ -48,7 +48,9 @@ type Config struct {
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	NodeIP string
 	Stats  Stats
-	Logger *slog.Logger
+	// Metrics serve the paths that are their keys.
+	Metrics map[string]http.Handler
+	Logger  *slog.Logger
 }
 
 // Server is the handler of a node's requests. Any goroutine may use it.
@@ -68,6 +70,9 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	s.mux.HandleFunc("GET /stats/summary", s.summary)
 	s.mux.HandleFunc("POST /stats/summary", s.summary)
+	for path, handler := range cfg.Metrics {
+		s.mux.Handle("GET "+path, handler)
+	}
 	s.mux.HandleFunc("GET "+nodeapi.Pattern(nodeapi.ContainerLogs), s.containerLogs)
 	for verb, handler := range map[string]http.HandlerFunc{
 		nodeapi.Exec: s.exec, nodeapi.Attach: s.attach, nodeapi.PortForward: s.portForward,

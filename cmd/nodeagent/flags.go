@@ -14,6 +14,10 @@ import (
 
 func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
 	daemon.Group(set, "Node", func(set *pflag.FlagSet) { declareNode(set, cfg, joinOnly) })
+	daemon.Group(set, "Kubelet API", func(set *pflag.FlagSet) {
+		set.BoolVar(&cfg.SystemLogHandler, "enable-system-log-handler", true, "serve the files below /var/log to those who may read logs of nodes")
+		set.BoolVar(&cfg.SystemLogQuery, "enable-system-log-query", false, "serve the logs of the node's services, too, from systemd's journal or /var/log")
+	})
 	daemon.Group(set, "Pod", func(set *pflag.FlagSet) {
 		set.IntVar(&cfg.MaxPods, "max-pods", nodeagent.DefaultMaxPods, "maximum number of pods on the node")
 		set.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beyond the safe ones; a name may end in *")

@@ -74,6 +74,9 @@ type Config struct {
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
 	ClusterDomain string
+	// SystemLogHandler serves the files below /var/log at the agent's /logs/, and SystemLogQuery the logs of
+	// services, too. (The kubelet's enableSystemLogHandler and enableSystemLogQuery.)
+	SystemLogHandler, SystemLogQuery bool
 	// ShutdownGracePeriod is the time the pods have to terminate when the agent is told to stop.
 	// Set it where the containers die with the agent; when it is 0 they are left running. The agent
 	// terminates critical pods last and reserves ShutdownGracePeriodCriticalPods of the period for
@@ -137,6 +140,9 @@ func (c *Config) complete() error {
 	if c.ShutdownGracePeriodCriticalPods < 0 || c.ShutdownGracePeriodCriticalPods > c.ShutdownGracePeriod {
 		faults = append(faults, fmt.Errorf("the shutdown grace period of critical pods must be between 0 and the %v of all pods, got %v",
 			c.ShutdownGracePeriod, c.ShutdownGracePeriodCriticalPods))
+	}
+	if c.SystemLogQuery && !c.SystemLogHandler {
+		faults = append(faults, errors.New("the query of system logs needs the handler of system logs"))
 	}
 	if c.MaxPods < 0 {
 		faults = append(faults, fmt.Errorf("the maximum number of pods must not be negative, got %d", c.MaxPods))

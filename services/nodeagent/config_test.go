@@ -25,11 +25,11 @@ func onPlane() service.Config {
 }
 
 func TestFaultsAreToldAtOnce(t *testing.T) {
-	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}})
+	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}, SystemLogQuery: true})
 	if err == nil {
 		t.Fatal("a wrong configuration was accepted")
 	}
-	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no NATS server address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", `"vm.swappiness" are not known to be namespaced`} {
+	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no NATS server address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", "needs the handler of system logs", `"vm.swappiness" are not known to be namespaced`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

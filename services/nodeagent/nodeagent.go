@@ -123,8 +123,8 @@ func (a *Agent) assemble(ctx context.Context) error {
 		Runtime: a.runtime, RuntimeVersion: version, Simulated: a.simulated != nil, Dial: dial,
 		Serve:   a.serve(a.shell.Conn()),
 		DataDir: a.cfg.DataDir, LocalVolumesDir: a.cfg.LocalVolumesDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
-		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls,
-		ShutdownGrace:        a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
+		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls, SystemLogs: a.cfg.SystemLogHandler, SystemLogQuery: a.cfg.SystemLogQuery,
+		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,
 	})

@@ -226,7 +226,7 @@ func (s services) node(name, runtime string) lifecycle.Stage {
 			NodeName: name, Service: shared, Gatherer: s.metrics,
 			DataDir: filepath.Join(s.cfg.DataDir, "nodes", name), LocalVolumesDir: nodeagent.DefaultLocalVolumesDir,
 			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
-			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls,
+			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls, SystemLogHandler: true,
 		})
 	})
 }

@@ -38,11 +38,15 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/shutdown"
 	"github.com/garboard/garboard/services/nodeagent/internal/stats"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
+	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
 	"github.com/garboard/garboard/services/nodeagent/internal/volumes"
 )
 
 // statusPeriod is the interval between checks of the runtime's readiness.
 const statusPeriod = 5 * time.Second
+
+// resolverConfig is the node's own resolver configuration (the kubelet's resolvConf).
+const resolverConfig = "/etc/resolv.conf"
 
 // Config configures an Agent. Package nodeagent has filled in all defaults.
 type Config struct {
@@ -69,6 +73,8 @@ type Config struct {
 	NodeIP               string
 	ClusterDNS           []string
 	ClusterDomain        string
+	// SystemLogs serves the files below /var/log at /logs/, and SystemLogQuery the logs of services too.
+	SystemLogs, SystemLogQuery bool
 	// ShutdownGrace is the time the pods have to terminate when the node shuts down;
 	// ShutdownGraceCritical is the part of it reserved for critical pods. See Shutdown.
 	ShutdownGrace, ShutdownGraceCritical time.Duration
@@ -105,6 +111,7 @@ type Agent struct {
 	runtimeProblem, networkProblem error
 	// synced reports whether every pod that was bound at the start has been delivered.
 	synced informer.Registration
+	loop   *syncloop.Loop // nil before Run
 }
 
 // New assembles an agent. It reads the machine's state but calls neither the runtime nor the API.
@@ -167,7 +174,7 @@ func New(cfg Config) (*Agent, error) {
 		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,
 		SeccompDir:  filepath.Join(cfg.DataDir, "seccomp"),
 		MaskedPaths: node.ThrottlePaths(), HugePageSizes: node.HugePageSizes(), CgroupV2: node.CgroupV2(),
-		ResolverConfig: "/etc/resolv.conf", ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
+		ResolverConfig: resolverConfig, ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
 		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
 	a.logs = logrotate.New(logrotate.Config{Reopen: cfg.Runtime.ReopenLog, Containers: a.containers, Logger: cfg.Logger})

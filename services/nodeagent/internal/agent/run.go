@@ -45,6 +45,9 @@ func (a *Agent) run(ctx context.Context) error {
 		AppArmor: a.cfg.Simulated || node.AppArmor(),
 		Reject:   a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
 	})
+	a.mu.Lock()
+	a.loop = loop
+	a.mu.Unlock()
 	group.Go(func() error { return a.pleg.Run(ctx) })
 	group.Go(func() error { return a.status.Run(ctx) })
 	group.Go(func() error { return a.prober.Run(ctx) })

@@ -13,9 +13,10 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// The kubelet's nodeLeaseDurationSeconds, and a quarter of it as the renewal period.
+// LeaseSeconds is how long a renewed Lease holds (the kubelet's nodeLeaseDurationSeconds). It is renewed after a
+// quarter of that.
 const (
-	leaseSeconds = 40
+	LeaseSeconds = 40
 	renewPeriod  = 10 * time.Second
 )
 
@@ -55,7 +56,7 @@ func (n *Node) renewOnce(ctx context.Context, leases client.Resource[*coordinati
 }
 
 func (n *Node) lease(l *coordinationv1.Lease) *coordinationv1.Lease {
-	seconds, now := int32(leaseSeconds), metav1.NowMicro()
+	seconds, now := int32(LeaseSeconds), metav1.NowMicro()
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &n.cfg.Name, &seconds, &now
 	if uid := n.uid(); uid != "" {
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name, UID: uid}}

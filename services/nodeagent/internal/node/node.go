@@ -28,11 +28,11 @@ const (
 	KubeletVersion = "v1.37.2"
 	// LabelSimulated marks nodes whose runtime starts nothing.
 	LabelSimulated = "garboard.io/simulated"
-	// checkPeriod is the interval between status checks; reportPeriod the interval after which an
+	// CheckPeriod is the interval between status checks; ReportPeriod the interval after which an
 	// unchanged status is written again (the kubelet's nodeStatusUpdateFrequency and
 	// nodeStatusReportFrequency).
-	checkPeriod  = 10 * time.Second
-	reportPeriod = 5 * time.Minute
+	CheckPeriod  = 10 * time.Second
+	ReportPeriod = 5 * time.Minute
 	// Registering is retried after retryPeriod, and then less and less often, up to retryLongest.
 	retryPeriod  = 500 * time.Millisecond
 	retryLongest = 7 * time.Second
@@ -146,7 +146,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer wg.Wait()
 	wg.Go(func() { n.renew(ctx) })
 	for {
-		wait := checkPeriod
+		wait := CheckPeriod
 		if err := n.Report(ctx); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Error("updating the node's status failed", "node", n.cfg.Name, "err", err)
 			wait = 2 * time.Second
@@ -255,7 +255,7 @@ func (n *Node) volumesInUse(listed []corev1.UniqueVolumeName) []corev1.UniqueVol
 	return volumes
 }
 
-// Report writes the node's status if it changed or reportPeriod has passed.
+// Report writes the node's status if it changed or ReportPeriod has passed.
 func (n *Node) Report(ctx context.Context) error {
 	n.reporting.Lock()
 	defer n.reporting.Unlock()
@@ -279,7 +279,7 @@ func (n *Node) Report(ctx context.Context) error {
 	var changed []corev1.NodeCondition
 	want.Status.Conditions, changed = mergeConditions(node.Status.Conditions, n.conditions(n.cfg.Ready(ctx)), now)
 	n.mu.Lock()
-	due := time.Since(n.reported) >= reportPeriod
+	due := time.Since(n.reported) >= ReportPeriod
 	n.mu.Unlock()
 	if due || !sameButHeartbeats(&node.Status, &want.Status) {
 		if node, err = n.patchStatus(ctx, node, want); err != nil {

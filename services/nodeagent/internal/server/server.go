@@ -1,14 +1,14 @@
-// Package server serves what apiservers ask a node's agent about its pods: logs, commands, attaching and
-// forwarded ports. Package nodeapi defines the paths; answers are those of Kubernetes' kubelet.
+// Package server serves what apiservers ask a node's agent: logs and commands of its pods, attaching and
+// forwarded ports, and what the node uses and is. Package nodeapi defines the paths; answers are those of Kubernetes' kubelet.
 package server
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +28,7 @@ type Runtime interface {
 	Exec(ctx context.Context, id string, command []string, streams runtime.Streams) (*url.URL, error)
 	Attach(ctx context.Context, id string, streams runtime.Streams) (*url.URL, error)
 	PortForward(ctx context.Context, sandboxID string, ports []int32) (*url.URL, error)
+	ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, exitCode int32, err error)
 }
 
 // Stats reports what the node and its pods use: it is a *stats.Provider.
@@ -42,6 +43,15 @@ type Config struct {
 	Pod func(namespace, name string) *corev1.Pod
 	// State returns the runtime's state of a pod.
 	State func(uid string) *podstate.Pod
+	// Pods returns the wanted pods, and States the runtime's state of all pods by UID.
+	Pods   func() []*corev1.Pod
+	States func() map[string]*podstate.Pod
+	// SyncLoop returns an error if the agent's main loop hangs.
+	SyncLoop func() error
+	// Configuration is what the agent is configured with, by the names of KubeletConfiguration.
+	Configuration map[string]any
+	// Logs serves /logs/ and what is below it.
+	Logs http.Handler
 	// Waiting returns the reason why a container that never ran waits.
 	Waiting func(uid, container string) (reason string, ok bool)
 	// Dial opens a connection to a pod, and NodeIP is the address of pods that use the host's network.
@@ -67,7 +77,16 @@ func New(cfg Config) *Server {
 		cfg: cfg, mux: http.NewServeMux(), sessions: make(chan struct{}, MaxSessions),
 		quiet: logr.FromSlogHandler(quiet{cfg.Logger.Handler()}),
 	}
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	s.health()
+	s.mux.HandleFunc("GET /pods", s.podList)
+	s.mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
+	s.mux.HandleFunc("GET /runningpods", s.runningPods)
+	s.mux.HandleFunc("GET /configz", s.configuration)
+	s.mux.HandleFunc("POST /run/{namespace}/{pod}/{container}", s.counted(s.run))
+	s.mux.HandleFunc("POST /run/{namespace}/{pod}/{uid}/{container}", s.counted(s.run))
+	if cfg.Logs != nil {
+		s.mux.Handle("GET /logs/", cfg.Logs)
+	}
 	s.mux.HandleFunc("GET /stats/summary", s.summary)
 	s.mux.HandleFunc("POST /stats/summary", s.summary)
 	for path, handler := range cfg.Metrics {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -53,6 +55,14 @@ func (p *prepared) PortForward(_ context.Context, id string, ports []int32) (*ur
 	return p.answer(id)
 }
 
+func (p *prepared) ExecSync(_ context.Context, id string, command []string, _ time.Duration) (stdout, stderr []byte, code int32, err error) {
+	p.id, p.command = id, command
+	if command[0] == "fail" {
+		return []byte("out"), []byte("bad"), 3, p.err
+	}
+	return []byte("out "), []byte("and err"), 0, p.err
+}
+
 // node returns a Server of a node with the pod web, which has the containers main, which runs, term,
 // which runs in a terminal, dead, which has ended, and slow, whose image is being pulled; and with the
 // pod cold, which has no sandbox.
@@ -69,7 +79,7 @@ func node(t *testing.T, r Runtime) *Server {
 		"cold": {ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cold", UID: "u2"}},
 	}
 	states := map[string]*podstate.Pod{"u1": {
-		UID: "u1", Sandboxes: []runtime.Sandbox{{ID: "box", Ready: true}},
+		UID: "u1", Name: "web", Namespace: "default", Sandboxes: []runtime.Sandbox{{ID: "box", Ready: true}},
 		Containers: []runtime.Container{
 			{ID: "id-main", Name: "main", PodUID: "u1", State: runtime.Running, LogPath: "/no/such/log"},
 			{ID: "id-term", Name: "term", PodUID: "u1", State: runtime.Running},
@@ -84,7 +94,17 @@ func node(t *testing.T, r Runtime) *Server {
 			}
 			return pods[name]
 		},
-		State: func(uid string) *podstate.Pod { return states[uid] },
+		State:    func(uid string) *podstate.Pod { return states[uid] },
+		Pods:     func() []*corev1.Pod { return []*corev1.Pod{pods["web"], pods["cold"]} },
+		States:   func() map[string]*podstate.Pod { return states },
+		SyncLoop: func() error { return nil },
+		Metrics: map[string]http.Handler{"/metrics/probes": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "prober_probe_total 1\n")
+		})},
+		Configuration: map[string]any{"maxPods": 110},
+		Logs: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "logs of "+r.URL.Path)
+		}),
 		Waiting: func(_, container string) (string, bool) {
 			return "ErrImagePull", container == "slow"
 		},

@@ -33,6 +33,13 @@ func (s *Server) bounded(handler http.HandlerFunc) http.HandlerFunc {
 			refuse(w, apierrors.NewBadRequest("Upgrade request required"))
 			return
 		}
+		s.counted(handler)(w, r)
+	}
+}
+
+// counted refuses sessions beyond MaxSessions.
+func (s *Server) counted(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case s.sessions <- struct{}{}:
 			defer func() { <-s.sessions }()

@@ -99,7 +99,7 @@ func newFabricOn(t *testing.T, endpoint, cgroup string) *fabric {
 	}
 	f.runtime.Own(nodeName)
 	t.Cleanup(func() { _ = f.runtime.Close() })
-	f.node = New(Config{Stats: f.stats(), Runtime: f.runtime, Pod: f.pod, State: f.state, Waiting: func(string, string) (string, bool) { return "", false }, Logger: quiet})
+	f.node = New(Config{SyncLoop: func() error { return nil }, Stats: f.stats(), Runtime: f.runtime, Pod: f.pod, State: f.state, Waiting: func(string, string) (string, bool) { return "", false }, Logger: quiet})
 	nats := bustest.NewServer(t)
 	f.stop = background(t, serve.New(serve.Config{Node: nodeName, Conn: nats.Connect(), Handler: f.node, Drain: time.Millisecond}).Run)
 	transport, err := bushttp.New(t.Context(), bushttp.Config{Conn: nats.Connect(), Node: nodeName})

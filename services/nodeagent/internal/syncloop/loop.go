@@ -2,8 +2,10 @@ package syncloop
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +63,8 @@ type Loop struct {
 	cfg Config
 	// rejected holds the pods that the node did not take; nothing is done for them.
 	rejected map[string]bool
+	// turned is when the loop last began a turn, in nanoseconds since 1970; 0 before Run.
+	turned atomic.Int64
 }
 
 // New returns a Loop.
@@ -80,6 +84,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 	}()
 	for {
+		l.turned.Store(time.Now().UnixNano())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -108,6 +113,17 @@ func (l *Loop) Run(ctx context.Context) error {
 			go func() { cleaned <- l.cfg.Housekeep(ctx) }()
 		}
 	}
+}
+
+// stuck is the time after which a turn of the loop has taken too long (the kubelet's).
+const stuck = 2 * time.Minute
+
+// Health returns an error if the loop has not turned for some minutes. Before Run it is healthy.
+func (l *Loop) Health() error {
+	if turned := l.turned.Load(); turned != 0 && time.Since(time.Unix(0, turned)) > stuck {
+		return errors.New("sync Loop took longer than expected")
+	}
+	return nil
 }
 
 // change handles one change of the wanted pods.

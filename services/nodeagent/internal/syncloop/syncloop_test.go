@@ -31,6 +31,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a loop whose workers only record what they are told.
 type world struct {
+	health func() error
+	hang   chan struct{} // the loop waits for its end when it asks whether it is ready; may be nil
+
 	t         *testing.T
 	changes   chan syncloop.Change
 	lifecycle chan string
@@ -94,8 +97,12 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			Changes: w.changes, Lifecycle: w.lifecycle, Probes: w.probes, Pods: w.pods, Workers: w, Sysctls: sysctls,
 			Ready: func() bool {
 				w.mu.Lock()
-				defer w.mu.Unlock()
-				return w.ready
+				hang, ready := w.hang, w.ready
+				w.mu.Unlock()
+				if hang != nil {
+					<-hang
+				}
+				return ready
 			},
 			Status: status.NewWriter(status.WriterConfig{Client: fake.New(scheme.New())}),
 			Node:   func() *corev1.Node { return node },
@@ -112,6 +119,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			},
 			Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
+		w.health = loop.Health
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- loop.Run(ctx) }()
@@ -213,6 +221,30 @@ func TestChanges(t *testing.T) {
 }
 
 // TestShutdownRefuses: a node that shuts down takes no new pod, but keeps those that it has.
+// TestHealth checks that a loop is healthy while it turns, and not while one of its turns hangs.
+func TestHealth(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		time.Sleep(time.Hour)
+		if err := w.health(); err != nil {
+			t.Errorf("an idle loop: %v", err)
+		}
+		hang := make(chan struct{})
+		w.mu.Lock()
+		w.hang = hang
+		w.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		err := w.health()
+		close(hang)
+		if err == nil || err.Error() != "sync Loop took longer than expected" {
+			t.Errorf("a loop that hangs: %v", err)
+		}
+		synctest.Wait()
+		if err := w.health(); err != nil {
+			t.Errorf("a loop that turns again: %v", err)
+		}
+	})
+}
+
 func TestShutdownRefuses(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.full = true

@@ -15,6 +15,10 @@ import (
 func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
 	daemon.Group(set, "Node", func(set *pflag.FlagSet) { declareNode(set, cfg, joinOnly) })
 	daemon.Group(set, "Kubelet API", func(set *pflag.FlagSet) {
+		set.StringVar(&cfg.Listen, "listen", "", "HOST:PORT at which the agent serves the kubelet's API over TLS, such as :10250, to those whom the apiserver knows and allows; when empty, only apiservers reach it, over NATS")
+		set.StringVar(&cfg.TLSCertFile, "tls-cert-file", "", "PEM file of the certificate of that port; when empty, the agent signs its own")
+		set.StringVar(&cfg.TLSPrivateKeyFile, "tls-private-key-file", "", "PEM file of that certificate's key")
+		set.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "PEM file of the CAs whose client certificates name users at that port; when empty, only bearer tokens do")
 		set.BoolVar(&cfg.SystemLogHandler, "enable-system-log-handler", true, "serve the files below /var/log to those who may read logs of nodes")
 		set.BoolVar(&cfg.SystemLogQuery, "enable-system-log-query", false, "serve the logs of the node's services, too, from systemd's journal or /var/log")
 	})

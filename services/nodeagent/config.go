@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,13 @@ type Config struct {
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
 	ClusterDomain string
+	// Listen is where the agent serves the kubelet's API over TLS, HOST:PORT; nowhere when empty. Apiservers
+	// reach it over the bus in any case.
+	Listen string
+	// TLSCertFile and TLSPrivateKeyFile are the PEM files of the port's certificate; the agent signs its own
+	// when they are empty. ClientCAFile has the CAs of the port's clients; only tokens name users when it is
+	// empty. (The kubelet's flags of these names.)
+	TLSCertFile, TLSPrivateKeyFile, ClientCAFile string
 	// SystemLogHandler serves the files below /var/log at the agent's /logs/, and SystemLogQuery the logs of
 	// services, too. (The kubelet's enableSystemLogHandler and enableSystemLogQuery.)
 	SystemLogHandler, SystemLogQuery bool
@@ -140,6 +148,14 @@ func (c *Config) complete() error {
 	if c.ShutdownGracePeriodCriticalPods < 0 || c.ShutdownGracePeriodCriticalPods > c.ShutdownGracePeriod {
 		faults = append(faults, fmt.Errorf("the shutdown grace period of critical pods must be between 0 and the %v of all pods, got %v",
 			c.ShutdownGracePeriod, c.ShutdownGracePeriodCriticalPods))
+	}
+	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
+		faults = append(faults, errors.New("the certificate and the private key of the port must be set together"))
+	}
+	if c.Listen == "" && c.TLSCertFile+c.TLSPrivateKeyFile+c.ClientCAFile != "" {
+		faults = append(faults, errors.New("the certificates of the port have no effect, since no address to listen at is set"))
+	} else if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
+		faults = append(faults, fmt.Errorf("the address to listen at is not HOST:PORT: %w", err))
 	}
 	if c.SystemLogQuery && !c.SystemLogHandler {
 		faults = append(faults, errors.New("the query of system logs needs the handler of system logs"))

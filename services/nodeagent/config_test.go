@@ -25,11 +25,11 @@ func onPlane() service.Config {
 }
 
 func TestFaultsAreToldAtOnce(t *testing.T) {
-	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}, SystemLogQuery: true})
+	_, err := nodeagent.New(nodeagent.Config{NodeName: "Node_1", DataDir: "relative", MaxPods: -1, AllowedUnsafeSysctls: []string{"vm.swappiness"}, SystemLogQuery: true, Listen: "10250", TLSCertFile: "x"})
 	if err == nil {
 		t.Fatal("a wrong configuration was accepted")
 	}
-	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no NATS server address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", "needs the handler of system logs", `"vm.swappiness" are not known to be namespaced`} {
+	for _, want := range []string{`the node name "Node_1" is not valid`, "no apiserver address", "no NATS server address", "no container runtime endpoint", `"relative" is not an absolute path`, "must not be negative, got -1", "needs the handler of system logs", "not HOST:PORT", "must be set together", `"vm.swappiness" are not known to be namespaced`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/serving"
 	"github.com/garboard/garboard/services/nodeagent/internal/simulated"
 )
 
@@ -124,6 +125,9 @@ func (a *Agent) assemble(ctx context.Context) error {
 		Serve:   a.serve(a.shell.Conn()),
 		DataDir: a.cfg.DataDir, LocalVolumesDir: a.cfg.LocalVolumesDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
 		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls, SystemLogs: a.cfg.SystemLogHandler, SystemLogQuery: a.cfg.SystemLogQuery,
+		Port: serving.Config{
+			Address: a.cfg.Listen, CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSPrivateKeyFile, ClientCAFile: a.cfg.ClientCAFile,
+		},
 		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,

@@ -173,6 +173,32 @@ func proxies(t *testing.T, p *plane.Plane, page string) {
 	})
 	expect(t, p, "", `^ok$`, "get", "--raw", "/api/v1/nodes/"+node+"/proxy/healthz")
 	expectFailure(t, p, `nodes "none" not found`, "get", "--raw", "/api/v1/nodes/none/proxy/healthz")
+	kubelet(t, p, "/api/v1/nodes/"+node+"/proxy")
+}
+
+// kubelet asks the agent of a node that runs the pod web, at a path of the apiserver, for what the node is and
+// uses.
+func kubelet(t *testing.T, p *plane.Plane, agent string) {
+	for path, want := range map[string]string{
+		"/stats/summary": `(?s)"nodeName": .*"workingSetBytes": .*"name": "web"`,
+		"/stats/summary?only_cpu_and_memory=true": `(?s)"usageCoreNanoSeconds": .*"name": "server"`,
+		"/metrics/resource":                       `(?s)container_cpu_usage_seconds_total\{container="server",namespace="default",pod="web"\}.*\nresource_scrape_error 0\n`,
+		"/metrics/cadvisor":                       `(?s)container_memory_working_set_bytes\{container="server",.*\nmachine_cpu_cores\{`,
+		"/metrics":                                `\nkubelet_running_pods(\{[^}]*\})? [1-9]`,
+		"/metrics/probes":                         `process_start_time_seconds`,
+		"/pods":                                   `(?s)"kind": "PodList".*"name": "web"`,
+		"/runningpods/":                           `(?s)"kind": "PodList".*"name": "web"`,
+		"/configz":                                `(?s)"kubeletconfig": \{.*"maxPods": 110`,
+		"/healthz/syncloop":                       `^ok$`,
+	} {
+		plane.Eventually(t, path, func(context.Context) error {
+			res := p.Kubectl(t, "", "get", "--raw", agent+path)
+			if res.Code != 0 || !regexp.MustCompile(want).MatchString(res.Stdout) {
+				return fmt.Errorf("exit code %d\n%s%s-- want %s", res.Code, res.Stdout, res.Stderr, want)
+			}
+			return nil
+		})
+	}
 }
 
 // mayConnect checks that a user who may only read pods can connect to nothing.

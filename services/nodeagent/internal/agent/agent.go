@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard/garboard/libs/backoff"
@@ -35,6 +36,7 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/podworkers"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
+	"github.com/garboard/garboard/services/nodeagent/internal/serving"
 	"github.com/garboard/garboard/services/nodeagent/internal/shutdown"
 	"github.com/garboard/garboard/services/nodeagent/internal/stats"
 	"github.com/garboard/garboard/services/nodeagent/internal/status"
@@ -73,6 +75,8 @@ type Config struct {
 	NodeIP               string
 	ClusterDNS           []string
 	ClusterDomain        string
+	// Port serves the node's API on a port if its Address is set. The agent sets the rest but for its files.
+	Port serving.Config
 	// SystemLogs serves the files below /var/log at /logs/, and SystemLogQuery the logs of services too.
 	SystemLogs, SystemLogQuery bool
 	// ShutdownGrace is the time the pods have to terminate when the node shuts down;
@@ -132,6 +136,7 @@ func New(cfg Config) (*Agent, error) {
 		runtimeProblem: errors.New("container runtime status check may not have completed yet"),
 	}
 	a.networkProblem = a.runtimeProblem
+	a.probes.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.folders = localvolumes.New(localvolumes.Config{
 		Dir: cfg.LocalVolumesDir, NodeName: cfg.NodeName, Client: cfg.Client, Events: a.events, Simulated: cfg.Simulated,
 		Report: func(ctx context.Context) error { return a.node.Report(ctx) },

@@ -10,6 +10,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent/internal/node"
+	"github.com/garboard/garboard/services/nodeagent/internal/serving"
 	"github.com/garboard/garboard/services/nodeagent/internal/syncloop"
 )
 
@@ -58,9 +59,13 @@ func (a *Agent) run(ctx context.Context) error {
 	group.Go(func() error { return a.stats.Run(ctx) })
 	group.Go(func() error { return a.folders.Run(ctx) })
 	group.Go(func() error { return a.factory.Run(ctx) })
+	handler := a.handler()
 	if a.cfg.Serve != nil {
-		handler := a.handler()
 		group.Go(func() error { return a.cfg.Serve(ctx, handler) })
+	}
+	if port := a.cfg.Port; port.Address != "" {
+		port.NodeName, port.NodeIP, port.Handler, port.Client, port.Logger = a.cfg.NodeName, a.cfg.NodeIP, handler, a.cfg.Client, a.cfg.Logger
+		group.Go(func() error { return serving.New(port).Run(ctx) })
 	}
 	return group.Wait()
 }

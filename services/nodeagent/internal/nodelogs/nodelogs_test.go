@@ -9,11 +9,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // logs returns a handler of a folder with logs, and with a pipe and links that a container may have made.
 // script is the journal's reader.
@@ -194,9 +199,26 @@ func TestSlowJournal(t *testing.T) {
 	h := logs(t, true, `if [ "$1" = --field ]; then echo kubelet.service; else exec sleep 1000; fi`)
 	server := httptest.NewServer(h)
 	defer server.Close()
-	client := &http.Client{Timeout: 500 * time.Millisecond}
+	client := &http.Client{Timeout: 500 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
 	if response, err := client.Get(server.URL + "/logs/?query=kubelet"); err == nil {
 		_ = response.Body.Close()
 		t.Error("the request ended early")
+	}
+}
+
+// TestManyEntries checks that the list of a folder is bounded, and that a folder without entries is listed.
+func TestManyEntries(t *testing.T) {
+	dir := t.TempDir()
+	h := New(Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	if got := get(t, h, "/logs/"); got.Code != http.StatusOK || strings.Contains(got.Body.String(), "href") {
+		t.Errorf("an empty folder: %d %s", got.Code, got.Body)
+	}
+	for i := range maxEntries + 1 {
+		if err := os.WriteFile(filepath.Join(dir, "f"+strconv.Itoa(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := get(t, h, "/logs/"); strings.Count(got.Body.String(), "href") != maxEntries {
+		t.Errorf("%d entries were listed", strings.Count(got.Body.String(), "href"))
 	}
 }

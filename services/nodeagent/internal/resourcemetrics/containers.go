@@ -90,7 +90,9 @@ func Containers(from Pods, node func() *corev1.Node, logger *slog.Logger) http.H
 // ofMachine emits the size of the machine.
 func ofMachine(node *corev1.Node, to emit) {
 	info := node.Status.NodeInfo
-	for desc, resource := range map[*prometheus.Desc]corev1.ResourceName{machineCores: corev1.ResourceCPU, machineMemory: corev1.ResourceMemory} {
+	for desc, resource := range map[*prometheus.Desc]corev1.ResourceName{
+		machineCores: corev1.ResourceCPU, machineMemory: corev1.ResourceMemory,
+	} {
 		amount := node.Status.Capacity[resource]
 		to(prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(amount.Value()), info.BootID, info.MachineID, info.SystemUUID))
 	}

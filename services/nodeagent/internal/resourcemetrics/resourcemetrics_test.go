@@ -212,3 +212,11 @@ func TestSameName(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestNoMachine checks that a machine of unknown size has the size 0, and does not hide its containers.
+func TestNoMachine(t *testing.T) {
+	got := scrape(t, Containers(world(), func() *corev1.Node { return &corev1.Node{} }, quiet))
+	if !slices.Contains(got, `machine_cpu_cores{boot_id="",machine_id="",system_uuid=""} 0`) || !slices.Contains(got, "container_scrape_error 0") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -153,7 +153,9 @@ func containerUsage(s *cri.ContainerStats) ContainerUsage {
 		CPU: cpuUsage(s.GetCpu()), Memory: memoryUsage(s.GetMemory()), IO: ioUsage(s.GetIo()), Writable: filesystemUsage(s.GetWritableLayer()),
 	}
 	if swap := s.GetSwap(); swap != nil {
-		usage.Swap = &SwapUsage{At: moment(swap.GetTimestamp()), Available: value(swap.GetSwapAvailableBytes()), Usage: value(swap.GetSwapUsageBytes())}
+		usage.Swap = &SwapUsage{
+			At: moment(swap.GetTimestamp()), Available: value(swap.GetSwapAvailableBytes()), Usage: value(swap.GetSwapUsageBytes()),
+		}
 	}
 	return usage
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // ListPodSandboxStats returns what the sandboxes that are ready and match the filter use, newest first.
-func (r *Runtime) ListPodSandboxStats(_ context.Context, request *cri.ListPodSandboxStatsRequest) (*cri.ListPodSandboxStatsResponse, error) {
+func (r *Runtime) ListPodSandboxStats(_ context.Context, request *cri.ListPodSandboxStatsRequest) (
+	*cri.ListPodSandboxStatsResponse, error) {
 	filter := request.GetFilter()
 	r.mu.Lock()
 	defer r.mu.Unlock()

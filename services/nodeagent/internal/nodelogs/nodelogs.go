@@ -87,7 +87,7 @@ func (h handler) query(w http.ResponseWriter, r *http.Request, q *query, files f
 
 // folder is a file system of regular files and folders: opening a pipe would block, and a device act.
 type folder struct {
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // io/fs has no contexts
 	root *os.Root
 }
 
@@ -115,7 +115,7 @@ func (f folder) Open(name string) (fs.File, error) {
 type bounded struct {
 	*os.File
 
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // io/fs has no contexts
 }
 
 // Read reads from the file.

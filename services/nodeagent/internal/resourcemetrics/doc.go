@@ -18,7 +18,7 @@ type emit func(prometheus.Metric)
 // reading is a collector for one request. It describes nothing in advance, since what there is depends on what
 // the runtime reports.
 type reading struct {
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // a Collector has none
 	collect func(ctx context.Context, to emit)
 }
 

@@ -41,7 +41,11 @@ func (f fake) Summary(_ context.Context, only bool) (*statsapi.Summary, error) {
 
 func (f fake) Pods(context.Context) ([]stats.Pod, error) { return f.pods, nil }
 
-func ptr(v uint64) *uint64 { return &v }
+func ptr(v uint64) *uint64 {
+	p := new(uint64)
+	*p = v
+	return p
+}
 
 var when = time.Unix(1700000000, 0)
 

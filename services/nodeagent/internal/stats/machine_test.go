@@ -94,11 +94,11 @@ func TestMachineFaults(t *testing.T) {
 
 // TestThisMachine reads the files of the kernel that the test runs on, if it has them.
 func TestThisMachine(t *testing.T) {
-	real := os.DirFS("/proc")
-	if _, err := fs.Stat(real, "meminfo"); err != nil {
+	kernel := os.DirFS("/proc")
+	if _, err := fs.Stat(kernel, "meminfo"); err != nil {
 		t.Skip("this machine has no /proc/meminfo")
 	}
-	node, err := New(Config{Proc: real, NodeName: "n"}).node(metav1.Now())
+	node, err := New(Config{Proc: kernel, NodeName: "n"}).node(metav1.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,11 @@ type fake struct {
 	sandboxCalls, containerCalls atomic.Int64
 }
 
-func ptr(v uint64) *uint64 { return &v }
+func ptr(v uint64) *uint64 {
+	p := new(uint64)
+	*p = v
+	return p
+}
 
 func (f *fake) container(id, name string) runtime.ContainerUsage {
 	now := time.Now()

@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -35,8 +36,9 @@ func filesystem(path string, now metav1.Time) (*statsapi.FsStats, uint64, error)
 		return nil, 0, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	block := uint64(size.Bsize) //nolint:gosec // A size of blocks is positive.
-	capacity, available, used := uint64(size.Blocks)*block, uint64(size.Bavail)*block, less(uint64(size.Blocks), uint64(size.Bfree))*block
-	inodes, free := uint64(size.Files), uint64(size.Ffree)
+	capacity, used := size.Blocks*block, less(size.Blocks, size.Bfree)*block
+	available := uint64(size.Bavail) * block       //nolint:unconvert // its type differs by platform
+	inodes, free := size.Files, uint64(size.Ffree) //nolint:unconvert // its type differs by platform
 	taken := less(inodes, free)
 	return &statsapi.FsStats{
 		Time: now, CapacityBytes: &capacity, AvailableBytes: &available, UsedBytes: &used,
@@ -103,7 +105,7 @@ func (d *disks) logs(container *runtime.Container, now metav1.Time) *statsapi.Fs
 	}
 	defer func() { _ = folder.Close() }()
 	names, err := folder.Readdirnames(maxLogs)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil
 	}
 	bytes, files := uint64(0), uint64(1) // The folder is one.

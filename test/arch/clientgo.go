@@ -32,6 +32,8 @@ var clientGoRooms = map[string][]string{
 	"services/nodeagent/internal/join":         {"rest"},
 	// Webhooks are called by the client that Kubernetes calls them with, whose errors users see.
 	"services/apiserver/internal/http/webhook": {"rest", "tools/clientcmd", "tools/clientcmd/api"},
+	// What other API servers are told of users, and what they tell of themselves, has the form of client-go.
+	"services/apiserver/internal/http/aggregation": {"discovery", "transport"},
 	// Policies name their fields by JSON paths in the form of this package.
 	"services/apiserver/internal/kinds/admissionregistration": {"util/jsonpath"},
 	// Definitions of custom resources name fields by JSON paths.

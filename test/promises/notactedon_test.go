@@ -28,7 +28,6 @@ var signs = map[string]sign{
 	"eviction manager":          {"services/nodeagent/internal/eviction", ""},
 	"cluster DNS":               {"services/nodeagent/internal/dns", ""},
 	"API Priority and Fairness": {"services/apiserver", `ResponseHeaderMatchedFlowSchemaUID|(?i:X-Kubernetes-PF-)|fairqueuing`},
-	"kube-aggregator":           {"services/apiserver/internal/aggregation", ""},
 	"DynamicResources":          {"services/scheduler", `"DynamicResources"`},
 	"DefaultPreemption":         {"services/scheduler", `"DefaultPreemption"`},
 	"GangScheduling":            {"services/scheduler", `\.SchedulingGroup\b`},

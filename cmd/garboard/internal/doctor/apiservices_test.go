@@ -24,7 +24,11 @@ func TestAPIServices(t *testing.T) {
 	condition := func(status apiregistrationv1.ConditionStatus) apiregistrationv1.APIServiceCondition {
 		return apiregistrationv1.APIServiceCondition{Type: apiregistrationv1.Available, Status: status, Reason: "FailedDiscoveryCheck", Message: "refused"}
 	}
-	for _, c := range []scenario{
+	for _, tc := range []struct {
+		name               string
+		facts              func(*Facts)
+		what, says, advice string
+	}{
 		{"none", func(*Facts) {}, "", "", ""},
 		{"well", api(true, condition(apiregistrationv1.ConditionTrue)), "", "", ""},
 		{"its own", api(false), "", "", ""},
@@ -32,6 +36,10 @@ func TestAPIServices(t *testing.T) {
 		{"new", api(true), "v1.example.com", "nobody has asked", "GarboardAPIServiceUnavailable"},
 		{"no right", func(f *Facts) { f.APIServicesErr = errors.New("forbidden") }, "all", "forbidden", "may list apiservices"},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, "Aggregated APIs") })
+		t.Run(tc.name, func(t *testing.T) {
+			f := healthy()
+			tc.facts(f)
+			wantWarning(t, f, "Aggregated APIs", tc.what, tc.says, tc.advice)
+		})
 	}
 }

@@ -199,7 +199,8 @@ func (f *Facts) ready(ctx context.Context, config *rest.Config) {
 func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	api, err := client.New(config, scheme.New())
 	if err != nil {
-		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err, f.AutoscalersErr, f.ContentionErr, f.APIServicesErr = err, err, err, err, err, err, err
+		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err = err, err, err, err
+		f.AutoscalersErr, f.ContentionErr, f.APIServicesErr = err, err, err
 		return
 	}
 	leases := client.Of[*coordinationv1.Lease](api)

@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/libs/report"
 )
@@ -149,6 +150,11 @@ func (a *api) objects(r *http.Request) any {
 			TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClassList"},
 			Items:    []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "fast"}}},
 		}
+	case "/apis/apiregistration.k8s.io/v1/apiservices":
+		return apiregistrationv1.APIServiceList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIServiceList"},
+			Items:    []apiregistrationv1.APIService{{ObjectMeta: metav1.ObjectMeta{Name: "v1.apps"}}},
+		}
 	case "/apis/autoscaling/v2/horizontalpodautoscalers":
 		return autoscalingv2.HorizontalPodAutoscalerList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscalerList"},
@@ -162,7 +168,7 @@ func (a *api) objects(r *http.Request) any {
 func TestGatherStorage(t *testing.T) {
 	a := newAPI(t)
 	f := Gather(t.Context(), a.config(), "v1")
-	if err := errors.Join(f.Storage.Err, f.AutoscalersErr); err != nil {
+	if err := errors.Join(f.Storage.Err, f.AutoscalersErr, f.APIServicesErr); err != nil {
 		t.Fatal(err)
 	}
 	s := f.Storage
@@ -175,7 +181,11 @@ func TestGatherStorage(t *testing.T) {
 	if len(f.Autoscalers) != 1 || f.Autoscalers[0].Name != "web" {
 		t.Errorf("the autoscalers are %v", f.Autoscalers)
 	}
+	if len(f.APIServices) != 1 || f.APIServices[0].Name != "v1.apps" {
+		t.Errorf("the APIServices are %v", f.APIServices)
+	}
 	for path, fault := range map[string]func(*Facts) error{
+		"/apis/apiregistration.k8s.io/v1/apiservices":   func(f *Facts) error { return f.APIServicesErr },
 		"/api/v1/persistentvolumes":                     func(f *Facts) error { return f.Storage.Err },
 		"/api/v1/persistentvolumeclaims":                func(f *Facts) error { return f.Storage.Err },
 		"/api/v1/events":                                func(f *Facts) error { return f.Storage.Err },

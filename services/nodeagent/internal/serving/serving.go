@@ -63,7 +63,7 @@ func New(cfg Config) *Server { return &Server{cfg: cfg, auth: newAuthority(cfg)}
 func (s *Server) Run(ctx context.Context) error {
 	certificate := (&selfSigned{name: s.cfg.NodeName, ip: s.cfg.NodeIP}).certificate
 	if s.cfg.CertFile != "" {
-		pair, err := pki.NewPair(s.cfg.CertFile, s.cfg.KeyFile, s.cfg.Logger)
+		pair, err := pki.NewPair("the serving certificate", s.cfg.CertFile, s.cfg.KeyFile, s.cfg.Logger)
 		if err != nil {
 			return fmt.Errorf("serving the node's API: %w", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/simulated/podserver"
 	"github.com/garboard/garboard/services/nodeagent/internal/simulated/streams"
 )
 
@@ -58,8 +59,8 @@ type Runtime struct {
 	cfg    Config
 	socket string
 	wake   chan struct{} // signals that something may be due sooner than clock expects
-	// dialled are connections to pods that Run must accept.
-	dialled chan *podConn
+	// pods answers for the pods while Run runs.
+	pods    *podserver.Server
 	streams *streams.Server
 
 	mu         sync.Mutex
@@ -85,7 +86,6 @@ func New(cfg Config) (*Runtime, error) {
 	r := &Runtime{
 		cfg:        cfg,
 		wake:       make(chan struct{}, 1),
-		dialled:    make(chan *podConn),
 		streams:    streams.New(),
 		store:      store{dir: cfg.Dir},
 		sandboxes:  map[string]*sandbox{},
@@ -94,6 +94,7 @@ func New(cfg Config) (*Runtime, error) {
 		addresses:  addresses{prefix: cfg.PodCIDR.Masked(), taken: map[netip.Addr]bool{}},
 		followers:  map[chan *cri.ContainerEventResponse]struct{}{},
 	}
+	r.pods = podserver.New(r.about)
 	if err := r.load(); err != nil {
 		return nil, fmt.Errorf("simulated runtime: %w", err)
 	}
@@ -126,7 +127,7 @@ func (r *Runtime) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error { return r.servePods(ctx) })
+	group.Go(func() error { return r.pods.Run(ctx) })
 	group.Go(func() error {
 		if err := r.streams.Run(ctx, &sessions{runtime: r, ctx: ctx}); err != nil {
 			return fmt.Errorf("simulated runtime: %w", err)

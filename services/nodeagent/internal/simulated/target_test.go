@@ -23,7 +23,7 @@ func TestTarget(t *testing.T) {
 		"no name":       {sandbox, "", `container "" does not exist`},
 	} {
 		_, err := r.CreateContainer(t.Context(), &cri.CreateContainerRequest{PodSandboxId: c.sandbox, SandboxConfig: pods[0], Config: &cri.ContainerConfig{
-			Metadata: &cri.ContainerMetadata{Name: "debug"}, Image: &cri.ImageSpec{Image: "nginx"},
+			Metadata: &cri.ContainerMetadata{Name: "debug-" + strings.ReplaceAll(name, " ", "-")}, Image: &cri.ImageSpec{Image: "nginx"},
 			Linux: &cri.LinuxContainerConfig{SecurityContext: &cri.LinuxContainerSecurityContext{
 				NamespaceOptions: &cri.NamespaceOption{Pid: cri.NamespaceMode_TARGET, TargetId: c.target},
 			}},

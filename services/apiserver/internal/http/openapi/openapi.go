@@ -81,7 +81,7 @@ func newDocuments(table *scheme.Table, version string) documents {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := h.documents.Get()
 	index, v2 := s.index, s.v2
-	if others := h.source.OpenAPI(); !others.none() {
+	if others := h.source.OpenAPI(); len(others.URLs)+len(others.Swaggers) > 0 {
 		joined := h.join(s, others)
 		index, v2 = joined.index, joined.v2
 	}

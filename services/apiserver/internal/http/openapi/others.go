@@ -21,9 +21,6 @@ type Others struct {
 	Swaggers []*spec.Swagger
 }
 
-// none reports whether there are no documents.
-func (o *Others) none() bool { return len(o.URLs) == 0 && len(o.Swaggers) == 0 }
-
 // OpenAPI implements Source.
 func (o *Others) OpenAPI() *Others { return o }
 

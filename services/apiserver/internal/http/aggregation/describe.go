@@ -19,8 +19,10 @@ import (
 const (
 	// askTimeout bounds a question to a server. It is kube-aggregator's.
 	askTimeout = 5 * time.Second
-	// attempts is how many endpoints are asked at once whether an API is available, as in kube-aggregator.
-	attempts = 5
+	// attempts is how many times an endpoint is asked whether an API is available, as in kube-aggregator. The
+	// next attempt begins when one has failed, or has had no answer for attemptEvery.
+	attempts     = 5
+	attemptEvery = time.Second
 	// maxDescription is the size of the largest description that is read, in bytes. The largest of
 	// Kubernetes' own has a tenth of it.
 	maxDescription = 4 << 20
@@ -39,12 +41,22 @@ func (a *APIs) Check(ctx context.Context, name string) error {
 	results := make(chan error, attempts)
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel() // The others are not waited for: results has room for them.
-	for range attempts {
-		go func() { results <- r.check(ctx) }()
-	}
-	for range attempts {
-		if err = <-results; err == nil {
-			return nil
+	next := time.NewTicker(attemptEvery)
+	defer next.Stop()
+	begin := func() { go func() { results <- r.check(ctx) }() }
+	begin()
+	for begun, failed := 1, 0; failed < attempts; {
+		select {
+		case <-next.C:
+		case err = <-results:
+			if err == nil {
+				return nil
+			}
+			failed++
+		}
+		if begun < attempts {
+			begin()
+			begun++
 		}
 	}
 	return err

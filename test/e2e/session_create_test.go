@@ -252,17 +252,17 @@ Pod Template:
 Events:…
 ⋮
 `},
-		{run: "create cronjob hourly --image=busybox --schedule='0 * * * *' --restart=Never -- date", out: "cronjob.batch/hourly created"},
-		{run: "get cronjob hourly -o wide", out: `
+		{run: "create cronjob yearly --image=busybox --schedule='0 0 1 1 *' --restart=Never -- date", out: "cronjob.batch/yearly created"},
+		{run: "get cronjob yearly -o wide", out: `
 NAME SCHEDULE TIMEZONE SUSPEND ACTIVE LAST SCHEDULE AGE CONTAINERS IMAGES SELECTOR
-hourly 0 * * * * <none> False 0 <none> … hourly busybox <none>
+yearly 0 0 1 1 * <none> False 0 <none> … yearly busybox <none>
 `},
-		{run: "describe cronjob hourly", out: `
-Name:                          hourly
+		{run: "describe cronjob yearly", out: `
+Name:                          yearly
 Namespace:                     {ns}
 Labels:                        <none>
 Annotations:                   <none>
-Schedule:                      0 * * * *
+Schedule:                      0 0 1 1 *
 Concurrency Policy:            Allow
 Suspend:                       False
 ⋮
@@ -275,7 +275,7 @@ Completions:                   <unset>
 Pod Template:
   Labels:  <none>
   Containers:
-   hourly:
+   yearly:
     Image:      busybox
     Port:       <none>
     Host Port:  <none>
@@ -291,8 +291,8 @@ Active Jobs:         <none>
 Events:              <none>
 `},
 		{run: "create cronjob bad --image=busybox --schedule=never", code: 1, err: `error: failed to create cronjob: CronJob.batch "bad" is invalid: spec.schedule: Invalid value: "never": expected exactly 5 fields, found 1: [never]`},
-		{run: "create job now --from=cronjob/hourly", out: "job.batch/now created"},
-		{run: "get job now -o jsonpath={.metadata.annotations}{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}", out: `{"cronjob.kubernetes.io/instantiate":"manual"}CronJob/hourly`},
+		{run: "create job now --from=cronjob/yearly", out: "job.batch/now created"},
+		{run: "get job now -o jsonpath={.metadata.annotations}{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}", out: `{"cronjob.kubernetes.io/instantiate":"manual"}CronJob/yearly`},
 		{run: "create job now --from=deployment/web", code: 1, err: "error: unknown object type *v1.Deployment"},
 	}
 }

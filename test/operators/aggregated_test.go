@@ -51,7 +51,7 @@ func TestSampleAPIServer(t *testing.T) {
 	account, folder, port := c.user(t, "wardle", "apiserver", ""), t.TempDir(), freePort(t)
 	c.aggregate(t, "wardle", "api", "wardle.example.com", "v1alpha1", folder, port)
 	c.Must(t, "", "wait", "apiservice/v1alpha1.wardle.example.com", "--for=jsonpath={.status.conditions[0].reason}=FailedDiscoveryCheck", "--timeout=2m")
-	if res := c.Kubectl(t, "", "get", "--raw", "/apis/wardle.example.com/v1alpha1/flunders"); res.Code == 0 || !strings.Contains(res.Stderr, "currently unable to handle the request") {
+	if res := c.Kubectl(t, "", "get", "--raw", "/apis/wardle.example.com/v1alpha1/flunders"); res.Code == 0 || !strings.Contains(res.Stderr, "service unavailable: the APIService v1alpha1.wardle.example.com") {
 		t.Errorf("an API whose server does not run: %s%s", res.Stdout, res.Stderr)
 	}
 	c.operate(t, operator.path, "--secure-port", port, "--etcd-servers", "http://"+c.etcd, "--tls-cert-file", filepath.Join(folder, "tls.crt"),

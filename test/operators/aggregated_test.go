@@ -48,6 +48,10 @@ func TestSampleAPIServer(t *testing.T) {
 	for _, name := range []string{"ns.yaml", "sa.yaml", "rbac.yaml", "rbac-bind.yaml", "auth-delegator.yaml", "auth-reader.yaml"} {
 		c.Must(t, "", "apply", "--server-side", "-f", example(name))
 	}
+	// Its own role is older than the policies that its library watches.
+	c.Must(t, "", "create", "clusterrole", "wardle-policies", "--verb=get,list,watch",
+		"--resource=mutatingadmissionpolicies.admissionregistration.k8s.io,mutatingadmissionpolicybindings.admissionregistration.k8s.io")
+	c.Must(t, "", "create", "clusterrolebinding", "wardle-policies", "--clusterrole=wardle-policies", "--serviceaccount=wardle:apiserver")
 	account, folder, port := c.user(t, "wardle", "apiserver", ""), t.TempDir(), freePort(t)
 	c.aggregate(t, "wardle", "api", "wardle.example.com", "v1alpha1", folder, port)
 	c.Must(t, "", "wait", "apiservice/v1alpha1.wardle.example.com", "--for=jsonpath={.status.conditions[0].reason}=FailedDiscoveryCheck", "--timeout=2m")
@@ -74,8 +78,8 @@ func TestSampleAPIServer(t *testing.T) {
 		{"KIND:       Flunder", "explain flunder"},
 		{"wardle.example.com/v1alpha1", "api-versions"},
 		{"/openapi/v3/apis/wardle.example.com/v1alpha1?hash=", "get --raw /openapi/v3"},
-		{"com.example.wardle", "get --raw /openapi/v3/apis/wardle.example.com/v1alpha1"},
-		{"com.example.wardle", "get --raw /openapi/v2"},
+		{"sample-apiserver.pkg.apis.wardle.v1alpha1.Flunder", "get --raw /openapi/v3/apis/wardle.example.com/v1alpha1"},
+		{"sample-apiserver.pkg.apis.wardle.v1alpha1.Flunder", "get --raw /openapi/v2"},
 	} {
 		c.eventually(t, want.args, contains(c, t, want.text, strings.Fields(want.args)...))
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -95,9 +96,7 @@ func (r *remote) get(ctx context.Context, path string, header http.Header, most 
 	if err != nil {
 		return answer{}, fmt.Errorf("asking for %s: %w", to.String(), err)
 	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	transport.SetAuthProxyHeaders(request, aggregatorUser, "", []string{masters}, nil)
 	response, err := r.transport.RoundTrip(request)
 	if err != nil {

@@ -59,7 +59,7 @@ type Grant struct {
 	// Identity is returned to the client, which puts it into the subjects of its requests:
 	// subject.Client.Identity.
 	Identity string
-	// User is shown in the server's lists of connections.
+	// User is shown in the server's lists of connections, followed by Identity.
 	User string
 	subject.Rights
 	// Expires is when the connection ends; the client then reconnects.
@@ -274,7 +274,7 @@ func (s *service) decide(ctx context.Context, key string, shown Credentials) (st
 		return "", errors.New("it was granted nothing, or forever")
 	}
 	user := jwt.NewUserClaims(key)
-	user.Name, user.Audience, user.Expires = grant.User, account, grant.Expires.Unix()
+	user.Name, user.Audience, user.Expires = joinUser(grant.User, grant.Identity), account, grant.Expires.Unix()
 	user.Pub.Allow.Add(grant.Publish...)
 	user.Sub.Allow.Add(grant.Subscribe...)
 	text, err := user.Encode(s.Keys.issuer)

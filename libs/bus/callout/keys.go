@@ -1,24 +1,26 @@
 package callout
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/nats-io/nkeys"
 )
 
-// Keys are shared by the apiservers: the key that signs clients' rights, and the key of the user as
-// which they connect to NATS. NATS knows only the public halves.
+// Keys are shared by the apiservers: the key that signs clients' rights, the key of the user as
+// which they connect to NATS, and that of the user as which they administer it. NATS knows only the
+// public halves.
 type Keys struct {
-	issuer, user             nkeys.KeyPair
-	userSeed                 []byte
-	publicIssuer, publicUser string
+	issuer                                 nkeys.KeyPair
+	userSeed, systemSeed                   []byte
+	publicIssuer, publicUser, publicSystem string
 }
 
 // Auth holds the public halves, which NATS knows.
 type Auth struct {
 	// Issuer is the public key that verifies clients' rights; User is that of the user as which the
-	// apiservers connect.
-	Issuer, User string
+	// apiservers connect, and System that of their user in NATS's system account.
+	Issuer, User, System string
 }
 
 // TLS names PEM files: the server's certificate, its key, and the CA certificates for client
@@ -49,10 +51,36 @@ func ParseKeys(issuer, user []byte) (*Keys, error) {
 	if k.issuer, k.publicIssuer, err = parse(issuer, nkeys.PrefixByteAccount); err != nil {
 		return nil, fmt.Errorf("reading the key that signs rights at NATS: %w", err)
 	}
-	if k.user, k.publicUser, err = parse(user, nkeys.PrefixByteUser); err != nil {
+	if _, k.publicUser, err = parse(user, nkeys.PrefixByteUser); err == nil {
+		k.systemSeed, k.publicSystem, err = systemUser(user)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("reading the key of the apiservers' user at NATS: %w", err)
 	}
 	return k, nil
+}
+
+// systemUser derives the key of the user in the system account from that of the apiservers' user, so
+// that there is no further secret to distribute. A user of NATS belongs to one account.
+func systemUser(user []byte) (text []byte, public string, err error) {
+	raw, err := nkeys.FromSeed(user)
+	if err != nil {
+		return nil, "", err
+	}
+	private, err := raw.PrivateKey()
+	if err != nil {
+		return nil, "", err
+	}
+	digest := sha256.Sum256(append([]byte("garboard: user of the system account of NATS\x00"), private...))
+	pair, err := nkeys.FromRawSeed(nkeys.PrefixByteUser, digest[:])
+	if err != nil {
+		return nil, "", err
+	}
+	if text, err = pair.Seed(); err != nil {
+		return nil, "", err
+	}
+	public, err = pair.PublicKey()
+	return text, public, err
 }
 
 func parse(text []byte, want nkeys.PrefixByte) (nkeys.KeyPair, string, error) {
@@ -77,25 +105,35 @@ func (k *Keys) Issuer() string { return k.publicIssuer }
 // User returns the public key by which NATS recognises the apiservers.
 func (k *Keys) User() string { return k.publicUser }
 
-// Auth returns both public keys.
-func (k *Keys) Auth() *Auth { return &Auth{Issuer: k.publicIssuer, User: k.publicUser} }
+// Auth returns the public keys.
+func (k *Keys) Auth() *Auth {
+	return &Auth{Issuer: k.publicIssuer, User: k.publicUser, System: k.publicSystem}
+}
 
 // UserSeed returns the private key that an apiserver presents to NATS: bus.Config.Seed.
 func (k *Keys) UserSeed() []byte { return k.userSeed }
+
+// SystemSeed returns the private key of the apiservers' user in the system account of NATS, which may
+// list and end the connections of all clients.
+func (k *Keys) SystemSeed() []byte { return k.systemSeed }
 
 // Configuration returns the part of a nats-server's configuration file that makes it ask the
 // apiservers about its clients. It contains no secrets.
 func (k *Keys) Configuration() []byte {
 	return fmt.Appendf(nil, `# The apiservers decide which clients may connect. Include this file in the configuration of
 # every nats-server of the plane. It holds public keys only.
+accounts {
+  # The apiservers end the connections of clients whose credential is no longer valid.
+  $SYS { users: [ { nkey: %s } ] }
+}
 authorization {
   # How long, in seconds, the apiservers may take to identify a client.
   timeout: 2
   users: [ { nkey: %s } ]
   auth_callout {
     issuer: %s
-    auth_users: [ %s ]
+    auth_users: [ %s, %s ]
   }
 }
-`, k.publicUser, k.publicIssuer, k.publicUser)
+`, k.publicSystem, k.publicUser, k.publicIssuer, k.publicUser, k.publicSystem)
 }

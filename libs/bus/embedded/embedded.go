@@ -155,8 +155,12 @@ func (c Config) options() (*server.Options, error) {
 		NoFastProducerStall: true,
 	}
 	if c.Auth != nil {
-		options.Nkeys = []*server.NkeyUser{{Nkey: c.Auth.User}}
-		options.AuthCallout = &server.AuthCallout{Issuer: c.Auth.Issuer, Account: globalAccount, AuthUsers: []string{c.Auth.User}}
+		system := server.NewAccount(server.DEFAULT_SYSTEM_ACCOUNT)
+		options.Accounts = []*server.Account{system}
+		options.Nkeys = []*server.NkeyUser{{Nkey: c.Auth.User}, {Nkey: c.Auth.System, Account: system}}
+		options.AuthCallout = &server.AuthCallout{
+			Issuer: c.Auth.Issuer, Account: globalAccount, AuthUsers: []string{c.Auth.User, c.Auth.System},
+		}
 		options.AuthTimeout = cmp.Or(c.AuthTimeout, authTimeout).Seconds()
 	}
 	if c.TLS != nil {

@@ -40,8 +40,8 @@
 // More concurrent requests than a server accepts, 16,384 in total or 8,192 of one user, get 429.
 // The body of a GET or HEAD is not passed on.
 //
-// The caller is authenticated by the request's own bearer token, as in HTTP; client certificates do
-// not exist here.
+// The caller is authenticated by the request's own bearer token, as in HTTP. A request has no client
+// certificate; the handler learns by serve.CallerOf which client of NATS sent it.
 //
 // # Upgrades
 //

@@ -15,6 +15,15 @@ func RightsOf(c Client) Rights {
 	}
 }
 
+// RightsToCall returns the rights of a client that may only send requests to the API and receive the
+// answers.
+func RightsToCall(c Client) Rights {
+	return Rights{
+		Publish:   []string{c.API(), Who(c.Inbox), inboxRoot + "*." + from + "." + c.Inbox + ".>"},
+		Subscribe: []string{inboxRoot + c.Inbox + ".>"},
+	}
+}
+
 // RightsOfNode returns the additional rights of a node agent: to serve the node's services.
 func RightsOfNode(node string) Rights {
 	return Rights{

@@ -22,7 +22,9 @@ type exchange struct {
 	// user is the calling user, caller the caller's inbox, and address the subject at which the
 	// caller sends messages about this request.
 	user, caller, address string
-	request               *http.Request
+	// few means that the user is one of those that get only few places.
+	few     bool
+	request *http.Request
 	// upgrade means that the request asks to switch its connection to another protocol.
 	upgrade bool
 	over    <-chan struct{} // closed by cancel

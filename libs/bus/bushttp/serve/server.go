@@ -30,6 +30,9 @@ const (
 	// maxExchanges is how many requests a Server serves at once, watches included; maxExchangesEach
 	// is the limit for one user.
 	maxExchanges, maxExchangesEach = 16 << 10, 8 << 10
+	// maxFew is how many requests of the users that Config.Few names are served at once, all together, and
+	// maxFewEach the limit for one of them. They count for the limits above too.
+	maxFew, maxFewEach = 1 << 10, 512
 	// acceptAfter is how long the server waits for a response before it introduces itself to the
 	// caller, so that the caller can ask about the request and cancel it.
 	acceptAfter = 20 * time.Millisecond
@@ -47,6 +50,8 @@ type Config struct {
 	// from which the caller connected to NATS.
 	Conn    *bus.Conn
 	Handler http.Handler
+	// Few reports whether a caller is one of those that get only few places; nil for none. It must not block.
+	Few func(asker subject.Client) bool
 	// Patience and Drain default to bushttp.DefaultPatience and DefaultDrain if 0.
 	Patience, Drain time.Duration
 	// Serving, unless nil, is called once requests are accepted.
@@ -62,6 +67,7 @@ type Server struct {
 	Config
 	buffers   protocol.Buffers
 	limiter   *inflight.Limiter
+	few       *inflight.Limiter
 	metrics   *metrics
 	malformed logsample.Gate
 
@@ -83,7 +89,8 @@ func New(cfg Config) *Server {
 	}
 	return &Server{
 		Config: cfg, exchanges: map[string]*exchange{},
-		limiter: inflight.New(maxExchanges, maxExchangesEach), metrics: newMetrics(cfg.Registerer, cfg.Node),
+		limiter: inflight.New(maxExchanges, maxExchangesEach), few: inflight.New(maxFew, maxFewEach),
+		metrics: newMetrics(cfg.Registerer, cfg.Node),
 	}
 }
 
@@ -186,16 +193,18 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 		s.Logger.Debug("refused a request over NATS", "err", err)
 		s.refuse(ctx, m, f.Credit, "", badRequest)
 		return nil
-	case !s.limiter.TryAcquire(asker.User()):
+	}
+	few := s.Few != nil && s.Few(asker)
+	if !s.acquire(asker.User(), few) {
 		s.refuse(ctx, m, f.Credit, request.Method, tooMany)
 		return nil
 	}
 	x := &exchange{
-		server: s, user: asker.User(), caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.Credit,
+		server: s, user: asker.User(), few: few, caller: m.Reply, address: s.address(m.Reply), heard: time.Now(), granted: f.Credit,
 		upgrade: protocol.Upgrade(request.Header) != "", wake: make(chan struct{}, 1),
 		body: requestBody{wake: make(chan struct{}, 1), granted: uint64(len(f.Body))},
 	}
-	life, cancel := context.WithCancelCause(ctx)
+	life, cancel := context.WithCancelCause(context.WithValue(ctx, callerKey{}, asker))
 	x.over, x.cause, x.cancel = life.Done(), func() error { return context.Cause(life) }, cancel
 	s.metrics.inWork.Inc()
 	s.mu.Lock()
@@ -205,6 +214,29 @@ func (s *Server) open(ctx context.Context, m bus.Message) *exchange {
 	request.RemoteAddr = remoteAddr(asker)
 	x.begin(life, request, f)
 	return x
+}
+
+// acquire takes a place for a request of a user, and reports whether there was one.
+func (s *Server) acquire(user string, few bool) bool {
+	if few && !s.few.TryAcquire(user) {
+		return false
+	}
+	if s.limiter.TryAcquire(user) {
+		return true
+	}
+	if few {
+		s.few.Release(user)
+	}
+	return false
+}
+
+type callerKey struct{}
+
+// CallerOf returns the client that sent the request with a context. On a bus with identities, NATS lets
+// no client send as another. ok is false for a request that did not come over NATS.
+func CallerOf(ctx context.Context) (caller subject.Client, ok bool) {
+	caller, ok = ctx.Value(callerKey{}).(subject.Client)
+	return caller, ok
 }
 
 // asker returns the client that sent a request. Only apiservers may publish at a node's subject.
@@ -322,6 +354,9 @@ func answersTo(at, inbox string) bool {
 func (s *Server) forget(x *exchange) {
 	s.metrics.inWork.Dec()
 	s.limiter.Release(x.user)
+	if x.few {
+		s.few.Release(x.user)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.exchanges, x.address)

@@ -60,19 +60,21 @@ func (p *plane) authenticator(accounts *authn.ServiceAccounts, authorities *auth
 	tokens = append(tokens, authn.NewSecretTokens(authn.SecretTokensConfig{
 		Accounts: accounts, Used: p.markUsed, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
 	}), accounts)
+	var bootstrap *authn.BootstrapTokens
 	if !cfg.NoBootstrapTokens {
 		secrets := p.feeds.Of(scheme.For[*corev1.Secret](p.table))
-		tokens = append(tokens, authn.NewBootstrapTokens(cfg.Audiences, func(namespace, name string) (*corev1.Secret, bool) {
+		bootstrap = authn.NewBootstrapTokens(cfg.Audiences, func(namespace, name string) (*corev1.Secret, bool) {
 			obj, ok := secrets.Cached(namespace, name)
 			if !ok {
 				return nil, false
 			}
 			secret, ok := obj.(*corev1.Secret)
 			return secret, ok
-		}, p.cfg.Logger))
+		}, p.cfg.Logger)
+		tokens = append(tokens, bootstrap)
 	}
 	return authn.New(authn.Config{
-		ClientCAs: authorities, FrontProxy: proxies, Tokens: tokens, Audiences: cfg.Audiences,
+		ClientCAs: authorities, FrontProxy: proxies, Tokens: tokens, Bootstrap: bootstrap, Audiences: cfg.Audiences,
 		Anonymous:  authn.AnonymousRule{Off: cfg.NoAnonymous, Paths: cfg.AnonymousPaths},
 		Registerer: p.cfg.Registerer,
 	}), nil

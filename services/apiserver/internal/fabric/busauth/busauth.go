@@ -14,12 +14,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"github.com/garboard/garboard/libs/bus/callout"
 	"github.com/garboard/garboard/libs/bus/logsample"
@@ -109,15 +111,20 @@ func New(cfg Config) *Decider {
 // Decide authenticates a NATS client and returns what it may do there, and until when. A client
 // without a credential is never let in.
 func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callout.Grant, error) {
-	user, err := d.authenticate(ctx, shown)
+	client, err := d.authenticate(ctx, shown)
 	if err != nil {
 		return callout.Grant{}, err
 	}
-	id, err := Identity(user)
+	user := client.User
+	id, err := Identity(client)
 	if err != nil {
 		return callout.Grant{}, err
 	}
 	id = subject.IdentityAt(id, shown.Host)
+	if Bootstraps(user) {
+		rights := subject.RightsToCall(subject.Client{Inbox: shown.Inbox, Identity: id})
+		return callout.Grant{Identity: id, User: user.Name, Rights: rights, Expires: d.expires(shown, client)}, nil
+	}
 	subjects, err := d.subjects(ctx, user)
 	if err != nil {
 		return callout.Grant{}, fmt.Errorf("finding out what %q may watch: %w", user.Name, err)
@@ -132,7 +139,7 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 		own := subject.RightsOfNode(name)
 		rights.Publish, rights.Subscribe = append(rights.Publish, own.Publish...), append(rights.Subscribe, own.Subscribe...)
 	}
-	expires := d.expires(shown)
+	expires := d.expires(shown, client)
 	if err := d.watches(shown, user, subjects, expires); err != nil {
 		return callout.Grant{}, err
 	}
@@ -140,10 +147,10 @@ func (d *Decider) Decide(ctx context.Context, shown callout.Credentials) (callou
 }
 
 // authenticate uses the API's authenticator, as if the client had sent an HTTP request.
-func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (authn.User, error) {
+func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (authn.Connection, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 	if err != nil {
-		return authn.User{}, fmt.Errorf("authenticating a client of NATS: %w", err)
+		return authn.Connection{}, fmt.Errorf("authenticating a client of NATS: %w", err)
 	}
 	if shown.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+shown.Token)
@@ -153,25 +160,45 @@ func (d *Decider) authenticate(ctx context.Context, shown callout.Credentials) (
 	}
 	result, ok, err := d.cfg.Authenticator.Authenticate(request)
 	if err != nil {
-		return authn.User{}, fmt.Errorf("the client's credential is not valid: %w", err)
+		return authn.Connection{}, fmt.Errorf("the client's credential is not valid: %w", err)
 	}
 	if !ok || result.User.Unauthenticated() {
-		return authn.User{}, errors.New("the client presented neither a bearer token nor a certificate")
+		return authn.Connection{}, errors.New("the client presented neither a bearer token nor a certificate")
 	}
-	return result.User, nil
+	return authn.Connection{User: result.User, Certificate: result.Certificate}, nil
 }
 
-// expires returns when the client must reconnect: at the end of its life, or of its credential if
-// that ends earlier.
-func (d *Decider) expires(shown callout.Credentials) time.Time {
+// Bootstraps reports whether a user has only a bootstrap token. Such a client may send requests to the
+// API and receive the answers, and nothing else.
+func Bootstraps(user authn.User) bool {
+	return slices.Contains(user.Groups, bootstrapapi.BootstrapDefaultGroup)
+}
+
+// expires returns when the client must reconnect: at the end of its life, or of its credential or a
+// certificate in its chain if that ends earlier.
+func (d *Decider) expires(shown callout.Credentials, client authn.Connection) time.Time {
 	end := time.Now().Add(d.cfg.Life - rand.N(d.cfg.Life/5+1))
 	if ends := tokenEnd(shown.Token); !ends.IsZero() && ends.Before(end) {
+		end = ends
+	}
+	if ends := client.Certificate.Ends; !ends.IsZero() && ends.Before(end) {
 		end = ends
 	}
 	if len(shown.Certificates) > 0 && shown.Certificates[0].NotAfter.Before(end) {
 		end = shown.Certificates[0].NotAfter
 	}
 	return end
+}
+
+// Revoked returns why the client with an identity may not keep its connection to NATS: its certificate or
+// bootstrap token is not valid any more, or its service account is gone. It returns nil if the client may.
+// What a user may watch is not looked at.
+func (d *Decider) Revoked(ctx context.Context, identity string) error {
+	client, err := Client(identity)
+	if err != nil {
+		return err
+	}
+	return d.valid(ctx, client)
 }
 
 // tokenEnd returns when a verified token expires; zero if the token does not say.

@@ -201,7 +201,7 @@ func TestAuthorize(t *testing.T) {
 	d := decider(t, roles{"local": {"a": {rule("list,watch", "configmaps"), rule("list", "pods")}}, "system:node:n1": {}}, 0)
 	asker := func(user authn.User) subject.Client {
 		t.Helper()
-		text, err := busauth.Identity(user)
+		text, err := busauth.Identity(authn.Connection{User: user})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,11 +238,11 @@ func TestIdentity(t *testing.T) {
 	for i := range 200 {
 		many.Groups = append(many.Groups, fmt.Sprintf("group-%d", i))
 	}
-	if _, err := busauth.Identity(many); err == nil {
+	if _, err := busauth.Identity(authn.Connection{User: many}); err == nil {
 		t.Error("a user in 200 groups is encoded in a subject")
 	}
 	user := authn.User{Name: "a.b*>~ ü", UID: "1", Groups: []string{"g 1", "g.2"}}
-	text, err := busauth.Identity(user)
+	text, err := busauth.Identity(authn.Connection{User: user})
 	if err != nil || strings.ContainsAny(text, ".*> ~") {
 		t.Fatalf("%q, %v", text, err)
 	}

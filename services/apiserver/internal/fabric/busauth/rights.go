@@ -32,13 +32,14 @@ type view struct {
 // Authorize checks that an asker may list and watch the view that it asks for. Its error is
 // Kubernetes' refusal.
 func (d *Decider) Authorize(ctx context.Context, asker subject.Client, ask *watchv1.Ask) error {
-	user, err := User(asker.Identity)
+	client, err := Client(asker.Identity)
 	if err != nil {
 		return err
 	}
-	if err := d.exists(ctx, user); err != nil {
+	if err := d.valid(ctx, client); err != nil {
 		return err
 	}
+	user := client.User
 	kind := d.cfg.Table.Stored(schema.GroupResource{Group: ask.GetGroup(), Resource: ask.GetResource()})
 	if kind == nil {
 		return fmt.Errorf("the server could not find the requested resource %q", ask.GetResource())
@@ -46,6 +47,14 @@ func (d *Decider) Authorize(ctx context.Context, asker subject.Client, ask *watc
 	reason, err := reader{d, user}.check(ctx, view{kind, ask.GetScope(), ask.GetNamespace(), ask.GetName()})
 	note(ctx, err == nil, reason)
 	return err
+}
+
+// valid checks that the credential with which a client was let in is still valid.
+func (d *Decider) valid(ctx context.Context, client authn.Connection) error {
+	if err := d.cfg.Authenticator.Revoked(client); err != nil {
+		return err
+	}
+	return d.exists(ctx, client.User)
 }
 
 // exists checks that a service account that was let in still exists and is still the same: a token

@@ -100,7 +100,7 @@ func TestDeletedAccount(t *testing.T) {
 		"system:serviceaccount:ns:here": false, "system:serviceaccount:ns:made-again": true, "system:serviceaccount:ns:gone": true,
 		"system:serviceaccount:other:here": true, "system:serviceaccount:ns:unknown": false, "jane": false,
 	} {
-		identity, err := busauth.Identity(authn.User{Name: name, UID: "1", Groups: []string{authn.GroupMasters}})
+		identity, err := busauth.Identity(authn.Connection{User: authn.User{Name: name, UID: "1", Groups: []string{authn.GroupMasters}}})
 		if err != nil {
 			t.Fatal(err)
 		}

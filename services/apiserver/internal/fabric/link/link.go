@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bushttp/serve"
 	"github.com/garboard/garboard/libs/bus/callout"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
@@ -123,6 +124,7 @@ func (l *Link) Run(ctx context.Context) error {
 		if l.cfg.Audit != nil {
 			answers.Audit, history.Audit = decider.Audited, decider.Audited
 		}
+		group.Go(func() error { return l.evict(ctx, keys, cfg, decider) })
 		group.Go(func() error {
 			// Before the roles exist, no client could be admitted with all of its rights.
 			select {
@@ -152,6 +154,21 @@ func (l *Link) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return propagate.Listen(ctx, conn, l.cfg.Trace) })
 	return group.Wait()
+}
+
+// evict ends the connections of clients whose credential is not valid any more, until ctx ends.
+func (l *Link) evict(ctx context.Context, keys *callout.Keys, cfg bus.Config, decider *busauth.Decider) error {
+	if keys == nil {
+		return nil
+	}
+	cfg.User, cfg.Password, cfg.Token, cfg.TokenFile, cfg.Seed, cfg.Registerer = "", "", "", "", keys.SystemSeed(), nil
+	conn, err := bus.Dial(cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	// What a credential depends on is read by then.
+	return callout.Evict(ctx, callout.EvictConfig{Conn: conn, Check: decider.Revoked, Logger: l.cfg.Logger})
 }
 
 // Admit waits until NATS admits clients, if NATS was reached. The bootstrap roles must exist. A
@@ -186,9 +203,30 @@ func (l *Link) Serve(ctx context.Context, handler http.Handler, patience time.Du
 	case <-ctx.Done():
 		return nil
 	}
-	return serve.New(serve.Config{
-		Conn: l.conn.Load(), Handler: handler, Drain: patience, Logger: l.cfg.Logger, Registerer: l.cfg.Registerer,
-	}).Run(ctx)
+	cfg := serve.Config{Conn: l.conn.Load(), Handler: handler, Drain: patience, Logger: l.cfg.Logger, Registerer: l.cfg.Registerer}
+	if !l.cfg.Server.Bus.Open {
+		cfg.Handler, cfg.Few = identified(handler), bootstraps
+	}
+	return serve.New(cfg).Run(ctx)
+}
+
+// identified passes requests on with the client that NATS let in, which is the user of a request without
+// a credential.
+func identified(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if caller, ok := serve.CallerOf(r.Context()); ok {
+			if client, err := busauth.Client(caller.Identity); err == nil {
+				r = r.WithContext(authn.WithConnection(r.Context(), client))
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// bootstraps reports whether a client has only a bootstrap token.
+func bootstraps(asker subject.Client) bool {
+	client, err := busauth.Client(asker.Identity)
+	return err == nil && busauth.Bootstraps(client.User)
 }
 
 // busKeys returns the apiservers' keys for NATS, or nil if there are none and none are needed.

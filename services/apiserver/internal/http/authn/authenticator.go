@@ -29,6 +29,8 @@ type Result struct {
 	Annotations map[string]string
 	// Warnings are shown to the client.
 	Warnings []string
+	// Certificate tells what the client certificate depends on; zero if the user has none.
+	Certificate Certified
 }
 
 // Tokens authenticates bearer tokens of one kind. The token must be meant for one of audiences, the
@@ -54,6 +56,8 @@ type Config struct {
 	FrontProxy *FrontProxy
 	// Tokens are tried in order.
 	Tokens []Tokens
+	// Bootstrap are the bootstrap tokens among Tokens, for Revoked; nil for none.
+	Bootstrap *BootstrapTokens
 	// Audiences are the API's own.
 	Audiences []string
 	// Anonymous is the rule for requests without a credential.
@@ -62,10 +66,11 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Authenticator authenticates requests. It tries, in Kubernetes' order, the headers of a front proxy,
-// the client certificate, the bearer token of the Authorization header, and the bearer token in a
-// WebSocket's subprotocols. The first valid credential wins, whatever is wrong with the others. If credentials are present and
-// none is valid, the request is refused rather than treated as anonymous.
+// Authenticator authenticates requests. It tries, in Kubernetes' order, the headers of a front proxy, the client
+// certificate, the bearer token of the Authorization header, and the bearer token in a WebSocket's subprotocols.
+// The first valid credential wins, whatever is wrong with the others. If credentials are present and
+// none is valid, the request is refused rather than treated as anonymous. A request without any is
+// that of the client of the connection that carries it (WithConnection), if there is one.
 type Authenticator struct {
 	cfg      Config
 	verified verified
@@ -110,6 +115,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (Result, bool, error) {
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
 		return refused, false, err
+	}
+	if result, ok, err := a.connection(r.Context()); ok || err != nil {
+		return result, ok, err
 	}
 	if a.cfg.Anonymous.Off || len(a.cfg.Anonymous.Paths) > 0 && !slices.Contains(a.cfg.Anonymous.Paths, r.URL.Path) {
 		return Result{}, false, nil

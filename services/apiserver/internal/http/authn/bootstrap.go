@@ -68,6 +68,19 @@ func parseBootstrapToken(token string) (id, secret string, ok bool) {
 	return strings.Cut(token, ".")
 }
 
+// Revoked returns the reason why no token with an ID authenticates its user any more; nil if one does.
+// The user may have shown another secret part, if the Secret was replaced.
+func (b *BootstrapTokens) Revoked(id string) error {
+	secret, ok := b.secret(metav1.NamespaceSystem, bootstraputil.BootstrapTokenSecretName(id))
+	if !ok {
+		return fmt.Errorf("the bootstrap token %s does not exist", id)
+	}
+	if _, err := b.check(secret, id, string(secret.Data[bootstrapapi.BootstrapTokenSecretKey])); err != nil {
+		return fmt.Errorf("the bootstrap token %s is not valid: %w", id, err)
+	}
+	return nil
+}
+
 // check returns the user's groups, or what is wrong with the token's Secret.
 func (b *BootstrapTokens) check(secret *corev1.Secret, id, secretPart string) ([]string, error) {
 	if secret.DeletionTimestamp != nil {

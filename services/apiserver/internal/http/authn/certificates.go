@@ -91,9 +91,9 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 	leaf, others := r.TLS.PeerCertificates[0], r.TLS.PeerCertificates[1:]
 	roots := a.cfg.ClientCAs.roots()
 	key := keyOf(roots, r.TLS.PeerCertificates)
-	if user, ok := a.verified.find(key, time.Now()); ok {
+	if known, ok := a.verified.find(key, time.Now()); ok {
 		a.remaining.Observe(time.Until(leaf.NotAfter).Seconds())
-		return Result{User: user}, true, nil
+		return known.result(), true, nil
 	}
 	chains, err := chainsOf(roots, leaf, others)
 	if err != nil {
@@ -107,9 +107,8 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 			errs = append(errs, err)
 		}
 		if ok {
-			a.verified.keep(key, user, chain)
 			a.remaining.Observe(time.Until(leaf.NotAfter).Seconds())
-			return Result{User: user}, true, nil
+			return a.verified.keep(key, user, chain).result(), true, nil
 		}
 	}
 	return Result{}, false, utilerrors.NewAggregate(errs)

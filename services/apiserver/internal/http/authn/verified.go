@@ -26,10 +26,17 @@ type verifiedKey struct {
 	certs [sha256.Size]byte
 }
 
-// verdict is the user of a certificate and the time for which the entry holds.
+// verdict is the user of a certificate, the authority at the end of its chain, and the time for which the
+// entry holds.
 type verdict struct {
 	user      User
+	authority string
 	from, end time.Time
+}
+
+// result returns the user with what must stay true for it to be authenticated.
+func (v verdict) result() Result {
+	return Result{User: v.user, Certificate: Certified{Authority: v.authority, Ends: v.end}}
 }
 
 func keyOf(roots *x509.CertPool, certs []*x509.Certificate) verifiedKey {
@@ -42,26 +49,26 @@ func keyOf(roots *x509.CertPool, certs []*x509.Certificate) verifiedKey {
 	return key
 }
 
-// find returns the user of certificates that were verified and are still valid.
-func (v *verified) find(key verifiedKey, now time.Time) (User, bool) {
+// find returns the verdict on certificates that were verified and are still valid.
+func (v *verified) find(key verifiedKey, now time.Time) (verdict, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known, ok := v.younger[key]
 	if !ok {
 		if known, ok = v.older[key]; !ok {
-			return User{}, false
+			return verdict{}, false
 		}
 		v.add(key, known)
 	}
 	if now.Before(known.from) || now.After(known.end) {
-		return User{}, false
+		return verdict{}, false
 	}
-	return known.user, true
+	return known, true
 }
 
-// keep remembers the user of a verified chain.
-func (v *verified) keep(key verifiedKey, user User, chain []*x509.Certificate) {
-	known := verdict{user: user, from: chain[0].NotBefore, end: chain[0].NotAfter}
+// keep remembers the user of a verified chain, and returns the verdict.
+func (v *verified) keep(key verifiedKey, user User, chain []*x509.Certificate) verdict {
+	known := verdict{user: user, authority: authorityOf(chain[len(chain)-1]), from: chain[0].NotBefore, end: chain[0].NotAfter}
 	for _, cert := range chain[1:] {
 		if cert.NotBefore.After(known.from) {
 			known.from = cert.NotBefore
@@ -73,6 +80,7 @@ func (v *verified) keep(key verifiedKey, user User, chain []*x509.Certificate) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.add(key, known)
+	return known
 }
 
 func (v *verified) add(key verifiedKey, known verdict) {

@@ -39,6 +39,7 @@ func declareNode(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
 	}
 	set.StringVar(&cfg.NodeName, "node-name", strings.ToLower(hostname), "name of the Node; the host name by default")
 	set.StringVar(&cfg.Bootstrap, "bootstrap-kubeconfig", "", "kubeconfig with a bootstrap token, in place of --kubeconfig: the agent joins with it, and keeps its own client certificate in the folder pki of its data directory")
+	set.StringSliceVar(&cfg.BootstrapServers, "nats-bootstrap-servers", nil, "URLs of NATS servers that take clients without a certificate, to join by; when empty, --nats-servers")
 	set.BoolVar(joinOnly, "join-only", false, "obtain the node's certificate, write the bootstrap kubeconfig without its token to pki/cluster.kubeconfig in its data directory, and exit")
 	set.StringVar(&cfg.NodeIP, "node-ip", "", "address of the node; when empty, that of the default route")
 	set.StringVar(&cfg.Runtime.Endpoint, "runtime", nodeagent.DefaultContainerd, "CRI socket, or \"simulated\" for a runtime that starts nothing")

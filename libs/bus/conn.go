@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,9 @@ const (
 	pingInterval    = 3 * time.Second
 	pingsUnanswered = 2
 )
+
+// ErrNotLetIn means that the servers refuse this client's credential, or that no apiserver answers them.
+var ErrNotLetIn = errors.New("NATS does not let this client in")
 
 // ErrDisconnected means that the client has no server at the moment and sent nothing. The
 // connection keeps retrying by itself.
@@ -312,9 +316,27 @@ func (c *Conn) Lost() error {
 		return fmt.Errorf("waiting for NATS at %s to identify this client", c.servers)
 	}
 	if err := c.nc.LastError(); err != nil {
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || isCertificateRefusal(err) {
+			err = fmt.Errorf("%w: %w", ErrNotLetIn, err)
+		}
 		return fmt.Errorf("waiting for NATS at %s: %w", c.servers, err)
 	}
 	return fmt.Errorf("waiting for NATS at %s", c.servers)
+}
+
+// isCertificateRefusal reports whether a server has refused this client's certificate in the handshake.
+func isCertificateRefusal(err error) bool {
+	var alert tls.AlertError
+	return errors.As(err, &alert)
+}
+
+// Reconnect makes the connection reconnect with its credential of this moment, which may be in a file that
+// has changed. Calls over it survive that if no message is lost.
+func (c *Conn) Reconnect() {
+	c.leaving.Store(true)
+	if err := c.nc.ForceReconnect(); err != nil {
+		c.logger.Debug("could not reconnect to NATS", "err", err)
+	}
 }
 
 // Logger returns the logger of the connection, never nil, for what others do over it.

@@ -89,10 +89,7 @@ func (c *Conn) renewing() {
 		plan.did(time.Now())
 		c.logger.Info("reconnecting to NATS for rights that this connection lacks", "subject", refused[0], "subjects", len(refused))
 		c.metrics.renewals.Inc()
-		c.leaving.Store(true)
-		if err := c.nc.ForceReconnect(); err != nil {
-			c.logger.Debug("could not reconnect to NATS", "err", err)
-		}
+		c.Reconnect()
 	}
 }
 

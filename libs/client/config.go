@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // LoadConfig reads from a kubeconfig file how to reach an apiserver. With an empty path it reads
@@ -20,10 +21,27 @@ func LoadConfig(path string) (*rest.Config, error) {
 // context has none.
 func LoadNamespace(path string) (*rest.Config, string, error) { return load(path) }
 
+// noServer stands for an address that a kubeconfig does not have.
+const noServer = "https://no-server.invalid"
+
+// LoadServerless is LoadConfig for a file that need not name an apiserver, for a client that reaches it over
+// NATS. The host is then empty.
+func LoadServerless(path string) (*rest.Config, error) {
+	config, _, err := loadWith(path, &clientcmd.ConfigOverrides{ClusterDefaults: clientcmdapi.Cluster{Server: noServer}})
+	if err == nil && config.Host == noServer {
+		config.Host = ""
+	}
+	return config, err
+}
+
 func load(path string) (*rest.Config, string, error) {
+	return loadWith(path, &clientcmd.ConfigOverrides{})
+}
+
+func loadWith(path string, overrides *clientcmd.ConfigOverrides) (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) || errors.Is(err, clientcmd.ErrEmptyConfig) {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"syscall"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/subject"
 	"github.com/garboard/garboard/libs/scheme"
 )
 
@@ -22,12 +25,26 @@ const (
 	// TransportHTTP is HTTPS to the apiserver's address. It is the cheapest for large responses.
 	TransportHTTP Transport = "http"
 	// TransportNATS is NATS: the program needs no other connection, and any apiserver may serve a
-	// call. The user must have a bearer token.
+	// call. The user must have a bearer token, or the certificate that the connection to NATS presents.
 	TransportNATS Transport = "nats"
 	// TransportAuto is NATS, with HTTPS as the fallback while NATS or the apiservers on it are
-	// unavailable. A user without a bearer token always uses HTTPS.
+	// unavailable. A user whom NATS does not know always uses HTTPS.
 	TransportAuto Transport = "auto"
 )
+
+// unreachedPause is how long calls do not wait for NATS after one has waited in vain.
+const unreachedPause = 10 * time.Second
+
+// Route is what carries a client's calls.
+type Route struct {
+	// By is the transport; HTTPS if it is empty.
+	By Transport
+	// Conn is the connection to NATS, which must outlive the client; it may be nil for HTTPS.
+	Conn *bus.Conn
+	// Certified means that Conn presents the client's certificate, so that the calls need no credential of
+	// their own; see Certified.
+	Certified bool
+}
 
 // Check returns an error if c is not the name of a transport and not empty.
 func (c Transport) Check() error {
@@ -38,11 +55,9 @@ func (c Transport) Check() error {
 	return fmt.Errorf("%q is not a transport for API calls: want %s, %s or %s", string(c), TransportHTTP, TransportNATS, TransportAuto)
 }
 
-// Connect is New for a client with the transport by; HTTPS if it is empty. conn must outlive the
-// client and may be nil for HTTPS. The caller must call end to shut the client down.
-func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by Transport, conn *bus.Conn,
-	log *slog.Logger) (api *HTTP, end func(), err error) {
-	config, end, err = WithTransport(ctx, config, by, conn, log)
+// Connect is New for a client whose calls take a route. The caller must call end to shut the client down.
+func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, route Route, log *slog.Logger) (api *HTTP, end func(), err error) {
+	config, end, err = WithTransport(ctx, config, route, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,34 +69,92 @@ func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, by T
 	return api, end, nil
 }
 
-// WithTransport returns config with its calls sent over the transport by. Any client may use it.
-func WithTransport(ctx context.Context, config *rest.Config, by Transport, conn *bus.Conn,
-	log *slog.Logger) (carried *rest.Config, end func(), err error) {
+// WithTransport returns config with its calls sent by a route. Any client may use it.
+func WithTransport(ctx context.Context, config *rest.Config, route Route, log *slog.Logger) (carried *rest.Config, end func(), err error) {
+	by, conn := route.By, route.Conn
 	if err := by.Check(); err != nil {
 		return nil, nil, err
 	}
 	bearer := config != nil && (config.BearerToken != "" || config.BearerTokenFile != "")
-	if by == "" || by == TransportHTTP || by == TransportAuto && !bearer {
+	if by == "" || by == TransportHTTP || by == TransportAuto && !bearer && !route.Certified {
 		return config, func() {}, nil
 	}
-	if !bearer {
-		return nil, nil, errors.New("sending API calls over NATS: the user has no bearer token, and NATS does not support client certificates here")
+	if !bearer && !route.Certified {
+		return nil, nil, errors.New("sending API calls over NATS: the user has neither a bearer token nor a certificate that the connection to NATS presents")
 	}
 	over, err := bushttp.New(ctx, bushttp.Config{Conn: conn, Logger: log})
 	if err != nil {
 		return nil, nil, err
 	}
-	var transport http.RoundTripper = over
-	if by == TransportAuto {
-		// The wrappers around the transport add the credentials.
-		https, err := rest.TransportFor(rest.AnonymousClientConfig(config))
+	var transport http.RoundTripper = &identified{next: over, conn: conn, certified: !bearer}
+	if by == TransportAuto && config.Host != "" {
+		https, err := rest.TransportFor(bare(config, bearer))
 		if err != nil {
 			over.Close()
 			return nil, nil, fmt.Errorf("sending API calls: %w", err)
 		}
-		transport = either{over, https}
+		transport = either{transport, https}
 	}
 	return Over(config, transport), over.Close, nil
+}
+
+// bare returns config for the transport below the wrappers, which add the bearer token.
+func bare(config *rest.Config, bearer bool) *rest.Config {
+	if bearer {
+		return rest.AnonymousClientConfig(config)
+	}
+	config = rest.CopyConfig(config)
+	config.WrapTransport = nil
+	return config
+}
+
+// identified sends requests over NATS once it has identified the client, and says why it cannot.
+type identified struct {
+	next http.RoundTripper
+	conn *bus.Conn
+	// certified means that requests have no credential of their own.
+	certified bool
+
+	mu   sync.Mutex
+	skip time.Time // until then a request does not wait for the connection
+}
+
+// RoundTrip sends a request, or returns an error that is syscall.ECONNREFUSED.
+func (n *identified) RoundTrip(r *http.Request) (*http.Response, error) {
+	why := n.refusal()
+	if why == nil {
+		var answer *http.Response
+		if answer, why = n.next.RoundTrip(r); why == nil || !errors.Is(why, syscall.ECONNREFUSED) {
+			return answer, why
+		}
+		n.mu.Lock()
+		if !n.conn.Connected() {
+			n.skip = time.Now().Add(unreachedPause)
+		}
+		n.mu.Unlock()
+	} else if r.Body != nil {
+		_ = r.Body.Close() // A RoundTripper must close it, also on errors.
+	}
+	if lost := n.conn.Lost(); lost != nil {
+		why = fmt.Errorf("%w: %w", lost, why)
+	}
+	return nil, why
+}
+
+// refusal returns why a request cannot be sent; nil if it may be tried.
+func (n *identified) refusal() error {
+	if !n.conn.Connected() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if time.Now().Before(n.skip) {
+			return fmt.Errorf("calling over NATS: %w", syscall.ECONNREFUSED)
+		}
+		return nil // The connection may be back in a moment.
+	}
+	if n.certified && n.conn.Client().Identity == subject.NoIdentity {
+		return fmt.Errorf("calling over NATS: it does not authenticate its clients: %w", syscall.ECONNREFUSED)
+	}
+	return nil
 }
 
 // Over returns a copy of config whose calls go over transport. It keeps config's credentials and

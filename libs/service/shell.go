@@ -90,11 +90,17 @@ func (s *Shell) connect(ctx context.Context) error {
 		return nil
 	}
 	table, config := scheme.New(), client.As(s.cfg.API, s.role.Component)
-	conn, err := bus.Dial(client.BusConfig(s.cfg.API, s.cfg.Bus))
+	nats := client.BusConfig(s.cfg.API, s.cfg.Bus)
+	conn, err := bus.Dial(nats)
 	if err != nil {
 		return err
 	}
-	api, end, err := client.Connect(context.WithoutCancel(ctx), config, table, s.cfg.Transport, conn, s.cfg.Logger)
+	certified := client.Certified(s.cfg.API, nats)
+	if s.certFile != "" { // which API's transport presents
+		certified = client.Certified(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: s.certFile}}, nats)
+	}
+	route := client.Route{By: s.cfg.Transport, Conn: conn, Certified: certified}
+	api, end, err := client.Connect(context.WithoutCancel(ctx), config, table, route, s.cfg.Logger)
 	if err != nil {
 		conn.Close()
 		return err

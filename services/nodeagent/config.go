@@ -47,6 +47,9 @@ type Config struct {
 	Bootstrap string
 	// APIServers are https URLs of apiservers, used in place of the one in Bootstrap.
 	APIServers []string
+	// BootstrapServers are URLs of NATS servers that let in clients without a certificate. The agent connects
+	// to them to ask for its first certificate, and to Service.Bus if there are none.
+	BootstrapServers []string
 	// Runtime is the container runtime; required.
 	Runtime RuntimeConfig
 	// DataDir holds the pods' volumes and files, and their logs unless LogDir is set; required.
@@ -122,6 +125,7 @@ func (c *Config) complete() error {
 	if c.Bootstrap == "" {
 		faults = append(faults, c.Service.Reachable())
 	}
+	faults = append(faults, c.checkBootstrapServers())
 	if c.Runtime.Endpoint == "" {
 		faults = append(faults, errors.New("no container runtime endpoint is set"))
 	}
@@ -167,4 +171,17 @@ func (c *Config) complete() error {
 		return fmt.Errorf("configuring the node agent: %w", err)
 	}
 	return nil
+}
+
+// checkBootstrapServers returns what is wrong with BootstrapServers.
+func (c *Config) checkBootstrapServers() error {
+	if len(c.BootstrapServers) == 0 {
+		return nil
+	}
+	if c.Bootstrap == "" {
+		return errors.New("there are NATS servers for joining, and no bootstrap kubeconfig")
+	}
+	nats := c.Service.Bus
+	nats.URLs = c.BootstrapServers
+	return nats.CheckServers()
 }

@@ -25,12 +25,37 @@ const ClusterFile = "cluster.kubeconfig"
 // joining returns the configuration by which the agent obtains its certificate.
 func (c *Config) joining() join.Config {
 	cfg := join.Config{NodeName: c.NodeName, Dir: filepath.Join(c.DataDir, "pki"), Kubeconfig: c.Bootstrap, Logger: c.Service.Logger}
+	if c.Service.Transport != client.TransportHTTP && c.Service.Transport != "" {
+		cfg.Carry = c.carry
+	}
 	if len(c.APIServers) > 0 {
 		cfg.Route = func(config *rest.Config) (*rest.Config, func(), error) {
 			return client.Failover(config, c.APIServers, c.Service.Logger)
 		}
 	}
 	return cfg
+}
+
+// carry sends calls over a connection to NATS of their own, which presents the credential that config has:
+// the bootstrap token, or the node's certificate of that moment.
+func (c *Config) carry(ctx context.Context, config *rest.Config) (carried *rest.Config, end func(), err error) {
+	nats := c.Service.Bus
+	nats.Registerer = nil // The agent's lasting connection is measured.
+	if len(config.CertData) == 0 && len(c.BootstrapServers) > 0 {
+		nats.URLs = c.BootstrapServers
+	}
+	nats = client.BusConfig(config, trusting(nats, config.CAData))
+	conn, err := bus.Dial(nats)
+	if err != nil {
+		return nil, nil, err
+	}
+	route := client.Route{By: c.Service.Transport, Conn: conn, Certified: client.Certified(config, nats)}
+	carried, end, err = client.WithTransport(context.WithoutCancel(ctx), config, route, c.Service.Logger)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return carried, func() { end(); conn.Close() }, nil
 }
 
 // Join obtains the node's certificate if there is none that works, writes ClusterFile and returns.
@@ -96,6 +121,13 @@ func (a *Agent) identify(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
+// renewed has NATS see the node's new certificate at once.
+func (a *Agent) renewed() {
+	if conn := a.shell.Conn(); conn != nil {
+		conn.Reconnect()
+	}
+}
+
 // because returns the joiner's explanation of why the apiserver does not answer, if it has one,
 // instead of err.
 func (a *Agent) because(ctx context.Context, err error) error {
@@ -114,7 +146,13 @@ func withCertificate(cfg bus.Config, path string, ca []byte) bus.Config {
 	if !cfg.HasCredentials() {
 		cfg.CertFile, cfg.KeyFile = path, path
 	}
-	if cfg.CAFile == "" && len(cfg.CA) == 0 && slices.ContainsFunc(cfg.URLs, func(url string) bool { return strings.HasPrefix(url, "tls://") }) {
+	return trusting(cfg, ca)
+}
+
+// trusting trusts the control plane's CA over TLS unless cfg has another one.
+func trusting(cfg bus.Config, ca []byte) bus.Config {
+	encrypted := func(url string) bool { return strings.HasPrefix(url, "tls://") || strings.HasPrefix(url, "wss://") }
+	if cfg.CAFile == "" && len(cfg.CA) == 0 && slices.ContainsFunc(cfg.URLs, encrypted) {
 		cfg.CA = ca
 	}
 	return cfg

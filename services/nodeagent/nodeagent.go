@@ -42,7 +42,9 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg}
 	if cfg.Bootstrap != "" {
-		a.joiner = join.New(cfg.joining())
+		joining := cfg.joining()
+		joining.Renewed = a.renewed
+		a.joiner = join.New(joining)
 	}
 	a.shell = service.New(cfg.Service, service.Role{
 		Name: report.NodeAgent, Component: "kubelet", Unready: "the container runtime has not answered yet", Explain: a.because,

@@ -75,7 +75,7 @@ func (s *Service) API(flags *pflag.FlagSet, by client.Transport, health string) 
 
 func (s *Service) apiFlags(flags *pflag.FlagSet, by client.Transport) {
 	flags.StringVar((*string)(&s.transport), "api-transport", string(by),
-		"transport of calls to the apiserver: http; nats, which needs no other connection, but a bearer token; or auto (nats, and http while NATS is unavailable)")
+		"transport of calls to the apiserver: http; nats, which needs no other connection, but a bearer token or a certificate that NATS asks for; or auto (nats, and http while NATS is unavailable)")
 	daemon.Renamed(flags, "api-carrier", "api-transport")
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file; when empty, the one that kubectl uses")
 	flags.StringSliceVar(&s.apiservers, "apiservers", nil, "https URLs of the apiservers, in place of the one in the kubeconfig; when one fails, another is used")

@@ -224,7 +224,7 @@ func TestSwap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	caller := &http.Client{Transport: s}
+	caller := &http.Client{Transport: s.noting(s)}
 	get := func(path string) *http.Response {
 		t.Helper()
 		answer, err := caller.Get(server.URL + path)
@@ -273,7 +273,9 @@ func TestOver(t *testing.T) {
 	}
 	s := j.client
 	s.current = transportFunc(func(*http.Request) (*http.Response, error) { return nil, failing })
-	api, err := client.New(client.Over(&rest.Config{Host: "https://192.0.2.1"}, s), scheme.New())
+	config := client.Over(&rest.Config{Host: "https://192.0.2.1"}, s)
+	config.Wrap(s.noting)
+	api, err := client.New(config, scheme.New())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,17 +37,21 @@ const (
 	// tokenless is how long a node without a certificate that works waits for a bootstrap token. A
 	// supervisor that took the token away after the first start then starts the agent with one.
 	tokenless = 5 * time.Minute
+	// doubtful is the interval at which a node whose certificate NATS does not let in tries the bootstrap
+	// token: it may also be that no apiserver answers.
+	doubtful = time.Minute
 )
 
 var (
-	errWaits   = errors.New("the request is not decided")
-	errRefused = errors.New("the request is refused")
-	errEnded   = errors.New("the certificate has ended")
-	errNoToken = errors.New("there is no bootstrap token")
-	errBegins  = errors.New("the node has not asked for its certificate yet")
+	errWaits    = errors.New("the request is not decided")
+	errRefused  = errors.New("the request is refused")
+	errEnded    = errors.New("the certificate has ended")
+	errNoToken  = errors.New("there is no bootstrap token")
+	errNoServer = errors.New("it names no apiserver, and the agent uses HTTPS only")
+	errBegins   = errors.New("the node has not asked for its certificate yet")
 )
 
-// Config configures a Joiner; every field but Route is required.
+// Config configures a Joiner; every field but Route, Carry and Renewed is required.
 type Config struct {
 	// NodeName is the node's name.
 	NodeName string
@@ -58,6 +62,11 @@ type Config struct {
 	Kubeconfig string
 	// Route, if set, routes a configuration to the apiservers; end stops the routing.
 	Route func(*rest.Config) (routed *rest.Config, end func(), err error)
+	// Carry, if set, sends the calls of a configuration over NATS too, with the configuration's credential;
+	// end closes the connection. The host of a configuration may be empty then.
+	Carry func(context.Context, *rest.Config) (carried *rest.Config, end func(), err error)
+	// Renewed, if set, is called when Path has another certificate than before, and must not block.
+	Renewed func()
 	// Logger receives the log.
 	Logger *slog.Logger
 }
@@ -74,7 +83,10 @@ type Joiner struct {
 	mu      sync.Mutex
 	current *pair
 	renewAt time.Time
-	refused bool  // the apiserver rejected current
+	refused bool // the apiserver rejected current
+	// doubted means that NATS does not let current in, triedAt when the token was last tried for that reason.
+	doubted bool
+	triedAt time.Time
 	problem error // why there is no certificate that works
 	logged  string
 	when    time.Time
@@ -86,7 +98,7 @@ func New(cfg Config) *Joiner {
 		cfg: cfg, path: filepath.Join(cfg.Dir, currentFile), chance: rand.Float64, wake: make(chan struct{}, 1), problem: errBegins,
 		open: func(config *rest.Config) (client.Interface, error) { return client.New(config, scheme.New()) },
 	}
-	j.client = &swap{refused: j.wasRefused, taken: j.wasTaken}
+	j.client = &swap{refused: j.wasRefused, taken: j.wasTaken, doubted: j.wasDoubted}
 	return j
 }
 
@@ -127,7 +139,7 @@ func (j *Joiner) works() bool {
 }
 
 // due reports whether to request a certificate. The caller holds mu.
-func (j *Joiner) due() bool { return !j.works() || !time.Now().Before(j.renewAt) }
+func (j *Joiner) due() bool { return !j.works() || j.doubted || !time.Now().Before(j.renewAt) }
 
 // Join returns when the node has a certificate. It returns the connection to the apiserver, which
 // always presents the current certificate, and the CA in PEM if the bootstrap kubeconfig names one.
@@ -151,7 +163,10 @@ func (j *Joiner) Join(ctx context.Context) (api *rest.Config, ca []byte, err err
 			err = j.install(config)
 		}
 		if err == nil {
-			return client.Over(config, j.client), config.CAData, nil
+			api := client.Over(config, j.client)
+			api.Host = config.Host
+			api.Wrap(j.client.noting)
+			return api, config.CAData, nil
 		}
 		j.fails(err)
 		if !backoff.Sleep(ctx, delays.Step()) {
@@ -216,7 +231,7 @@ func (j *Joiner) apply(p *pair, begin time.Time) {
 	share := renewFrom + (renewTo-renewFrom)*j.chance()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.current, j.refused, j.problem, j.logged = p, false, nil, ""
+	j.current, j.refused, j.doubted, j.problem, j.logged = p, false, false, nil, ""
 	j.renewAt = begin.Add(time.Duration(share * float64(life)))
 	j.cfg.Logger.Info("the node has its certificate", "subject", p.leaf.Subject, "ends", p.leaf.NotAfter, "replacedAt", j.renewAt)
 	if ahead := time.Until(p.leaf.NotBefore); ahead > 0 {
@@ -247,6 +262,9 @@ func (j *Joiner) obtain(ctx context.Context) error {
 		if err == nil {
 			delays = attempts() // It succeeded, or the attempt timed out.
 			continue
+		}
+		if j.settles() {
+			return nil
 		}
 		j.fails(err)
 		switch {
@@ -314,7 +332,13 @@ func (j *Joiner) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return j.install(config)
+	if err := j.install(config); err != nil {
+		return err
+	}
+	if j.cfg.Renewed != nil {
+		j.cfg.Renewed()
+	}
+	return nil
 }
 
 // caller returns the identity that requests the next certificate.
@@ -323,7 +347,7 @@ func (j *Joiner) caller() (*caller, error) {
 	var err error
 	j.mu.Lock()
 	present := j.current
-	by.node = j.works()
+	by.node = j.works() && !j.doubted
 	j.mu.Unlock()
 	if by.node {
 		by.config, err = j.anonymous()
@@ -347,7 +371,10 @@ func authenticates(config *rest.Config) bool {
 
 // read reads the bootstrap kubeconfig and the files that it names.
 func (j *Joiner) read() (*rest.Config, error) {
-	config, err := client.LoadConfig(j.cfg.Kubeconfig)
+	config, err := client.LoadServerless(j.cfg.Kubeconfig)
+	if err == nil && config.Host == "" && j.cfg.Carry == nil {
+		err = errNoServer
+	}
 	if err == nil {
 		err = rest.LoadTLSFiles(config)
 	}
@@ -377,34 +404,6 @@ func (j *Joiner) install(config *rest.Config) error {
 		return fmt.Errorf("presenting the node's certificate: %w", err)
 	}
 	return nil
-}
-
-// wasRefused records that the apiserver rejected a certificate.
-func (j *Joiner) wasRefused(serial string) {
-	j.mu.Lock()
-	mine := j.current != nil && j.current.leaf.SerialNumber.String() == serial
-	first := mine && !j.refused
-	if first {
-		j.refused = true
-		j.problem = said(errRefused, "the apiserver does not take the node's certificate in %s (401 Unauthorized); the node asks for another one with the bootstrap token", j.path)
-	}
-	j.mu.Unlock()
-	if !first {
-		return
-	}
-	select {
-	case j.wake <- struct{}{}:
-	default:
-	}
-}
-
-// wasTaken records that the apiserver accepted a certificate.
-func (j *Joiner) wasTaken(serial string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.refused && j.current != nil && j.current.leaf.SerialNumber.String() == serial {
-		j.refused = false
-	}
 }
 
 // notify records and logs what is being waited for.

@@ -9,7 +9,9 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +30,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
 	"github.com/garboard/garboard/libs/scheme"
@@ -702,6 +705,53 @@ func TestTheFileIsReadAgain(t *testing.T) {
 		p.signAll()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestNATSDoesNotLetTheNodeIn checks a node that NATS does not let in and that reaches nothing else: it tries
+// the bootstrap token, now and then, and keeps its certificate unless it gets another one.
+func TestNATSDoesNotLetTheNodeIn(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *plane) {
+		j := p.joiner("n1")
+		renewals := 0
+		j.cfg.Renewed = func() { renewals++ }
+		p.joined(j)
+		first := p.current().leaf.SerialNumber.String()
+		out := j.client.noting(transportFunc(func(*http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("waiting: %w", bus.ErrNotLetIn)
+		}))
+		fail := func() {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://x", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := out.RoundTrip(r); err == nil {
+				_ = answer.Body.Close()
+				t.Fatal("the request succeeded")
+			}
+			synctest.Wait()
+		}
+		before, _ := p.calls()
+		p.refuse(func(string) error { return errors.New("no apiserver answers") })
+		for range 10 * 60 { // ten minutes
+			fail()
+			time.Sleep(time.Second)
+		}
+		calls, by := p.calls()
+		if tries := calls - before; tries < 8 || tries > 12 || by != "token" {
+			t.Errorf("in ten minutes it asked %d times, at last by %s", tries, by)
+		}
+		if got := p.current().leaf.SerialNumber.String(); got != first || j.Ready() != nil {
+			t.Errorf("it has the certificate %s, want %s (%v)", got, first, j.Ready())
+		}
+		p.refuse(func(string) error { return nil })
+		time.Sleep(doubtful)
+		fail()
+		time.Sleep(time.Minute)
+		if got := p.current().leaf.SerialNumber.String(); got == first || renewals != 2 {
+			t.Errorf("it has the certificate %s still, after %d", got, renewals)
 		}
 	})
 }

@@ -40,6 +40,14 @@ func (j *Joiner) ask(ctx context.Context, by *caller) (*pair, error) {
 	}
 	config := by.config
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return clocks{rt, by.heard} })
+	if j.cfg.Carry != nil {
+		carried, end, err := j.cfg.Carry(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+		config = carried
+	}
 	if j.cfg.Route != nil {
 		routed, end, err := j.cfg.Route(config)
 		if err != nil {

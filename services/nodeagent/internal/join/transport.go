@@ -1,12 +1,15 @@
 package join
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+
+	"github.com/garboard/garboard/libs/bus"
 )
 
 // swap is a transport whose connections present the current certificate. Requests in flight on
@@ -14,6 +17,7 @@ import (
 type swap struct {
 	refused func(serial string) // called when a certificate was rejected
 	taken   func(serial string) // called when it was accepted
+	doubted func(serial string) // called when NATS let it in no more, and nothing else answered
 
 	mu      sync.Mutex
 	current http.RoundTripper
@@ -40,21 +44,45 @@ func (s *swap) set(config *rest.Config, serial string) error {
 // RoundTrip sends a request with the current certificate.
 func (s *swap) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
-	current, serial := s.current, s.serial
+	current := s.current
 	s.mu.Unlock()
-	answer, err := current.RoundTrip(r)
+	return current.RoundTrip(r)
+}
+
+// noting returns a transport that notes what becomes of the requests with the current certificate,
+// whichever way next sends them.
+func (s *swap) noting(next http.RoundTripper) http.RoundTripper { return noting{s, next} }
+
+type noting struct {
+	*swap
+	next http.RoundTripper
+}
+
+// RoundTrip sends a request and notes how it ends.
+func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
+	n.mu.Lock()
+	serial := n.serial
+	n.mu.Unlock()
+	answer, err := n.next.RoundTrip(r)
 	if r.Context().Err() == nil {
-		s.mu.Lock()
-		s.err = err
-		s.mu.Unlock()
+		n.mu.Lock()
+		n.err = err
+		n.mu.Unlock()
 	}
-	if err == nil && answer.StatusCode == http.StatusUnauthorized {
-		s.refused(serial)
-	} else if err == nil {
-		s.taken(serial)
+	switch {
+	case errors.Is(err, bus.ErrNotLetIn):
+		n.doubted(serial)
+	case err != nil:
+	case answer.StatusCode == http.StatusUnauthorized:
+		n.refused(serial)
+	default:
+		n.taken(serial)
 	}
 	return answer, err
 }
+
+// WrappedRoundTripper returns the wrapped transport.
+func (n noting) WrappedRoundTripper() http.RoundTripper { return n.next }
 
 // last returns the error of the last request; nil if it was answered.
 func (s *swap) last() error {

@@ -84,7 +84,7 @@ func TestLargeGrantsDoNotReduceOtherRights(t *testing.T) {
 func TestDeletedAccount(t *testing.T) {
 	accounts := map[string]types.UID{"here": "1", "made-again": "2"}
 	d := busauth.New(busauth.Config{
-		Authorizer: authz.Masters{}, Table: scheme.New(), Logger: slog.New(slog.DiscardHandler),
+		Authenticator: authn.New(authn.Config{}), Authorizer: authz.Masters{}, Table: scheme.New(), Logger: slog.New(slog.DiscardHandler),
 		Accounts: func(_ context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
 			if name == "unknown" {
 				return nil, errors.New("etcd does not answer")

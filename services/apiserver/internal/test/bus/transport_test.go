@@ -427,18 +427,18 @@ func TestTransports(t *testing.T) {
 	t.Parallel()
 	s := harness.StartWithTokens(t)
 	conn := s.Bus.ConnectAs(client.BusConfig(s.WithToken(harness.MasterToken), bus.Config{Name: t.Name()}))
-	if _, _, err := client.WithTransport(t.Context(), s.Admin(), client.TransportNATS, conn, nil); err == nil {
+	if _, _, err := client.WithTransport(t.Context(), s.Admin(), client.Route{By: client.TransportNATS, Conn: conn}, nil); err == nil {
 		t.Error("a client certificate was accepted for NATS")
 	}
-	if _, _, err := client.WithTransport(t.Context(), s.Admin(), "pigeon", conn, nil); err == nil {
+	if _, _, err := client.WithTransport(t.Context(), s.Admin(), client.Route{By: "pigeon", Conn: conn}, nil); err == nil {
 		t.Error("an unknown transport was accepted")
 	}
-	if config, end, err := client.WithTransport(t.Context(), s.Admin(), client.TransportAuto, conn, nil); err != nil || config.Transport != nil {
+	if config, end, err := client.WithTransport(t.Context(), s.Admin(), client.Route{By: client.TransportAuto, Conn: conn}, nil); err != nil || config.Transport != nil {
 		t.Errorf("a client certificate was refused for HTTPS: %v", err)
 	} else {
 		end()
 	}
-	config, end, err := client.WithTransport(t.Context(), s.WithToken(harness.MasterToken), client.TransportAuto, conn, nil)
+	config, end, err := client.WithTransport(t.Context(), s.WithToken(harness.MasterToken), client.Route{By: client.TransportAuto, Conn: conn}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

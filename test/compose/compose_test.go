@@ -40,6 +40,8 @@ const root = "../.."
 type deployed struct {
 	*plane.Plane
 	project *project.Project
+	// port is that of the gateway.
+	port string
 	// mounted has the volumes that any of its containers ever had.
 	mounted map[string]bool
 	// cause is why the test ended early; empty if it did not.
@@ -67,7 +69,7 @@ func deploy(t *testing.T, settings map[string]string) *deployed {
 		t.Fatal(err)
 	}
 	all["GARBOARD_REGISTRY_MIRROR"] = "http://" + harness.ServeImages(t, gateway+":0")
-	d := &deployed{project: p, mounted: map[string]bool{}}
+	d := &deployed{project: p, port: all["GARBOARD_PORT"], mounted: map[string]bool{}}
 	t.Cleanup(func() { d.end(t) })
 	began := time.Now()
 	d.within(t, upTimeout, "bringing the plane up", func(ctx context.Context) error { return p.Up(ctx) })
@@ -238,7 +240,9 @@ func TestPlane(t *testing.T) {
 	d.Must(t, "", "rollout", "status", "deployment/nginx-deployment")
 	for pod, node := range d.pods(t, "app=nginx", 1) {
 		d.answers(t, pod, node)
+		d.Must(t, "", "logs", pod)
 	}
+	d.onlyNATS(t)
 
 	// The images bring the database of time zones with them.
 	d.Must(t, `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"zoned"},"spec":{"schedule":"@yearly","timeZone":"Asia/Tokyo","suspend":true,"jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"nginx"}]}}}}}}`, "create", "-f", "-")
@@ -285,6 +289,35 @@ func TestPlane(t *testing.T) {
 	d.nodesReady(t, 1)
 	d.Must(t, strings.ReplaceAll(string(manifest), "nginx-deployment", "again"), "create", "-f", "-")
 	d.Must(t, "", "rollout", "status", "deployment/again")
+}
+
+// onlyNATS checks that a node reaches NATS, and neither the apiserver nor etcd nor the gateway, by their names
+// or addresses.
+func (d *deployed) onlyNATS(t *testing.T) {
+	t.Helper()
+	reaches := func(host, port string) bool {
+		t.Helper()
+		found, err := d.project.Exec(t.Context(), "nodeagent", 1, "bash", "-c", "timeout 3 bash -c '</dev/tcp/"+host+"/"+port+"' 2>/dev/null && echo yes || echo no")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(found) == "yes"
+	}
+	if !reaches("nats", "4222") || !reaches("nats", "4223") {
+		t.Error("the node does not reach NATS")
+	}
+	addresses := strings.Fields(d.Must(t, "", "get", "endpointslices", "-l", "kubernetes.io/service-name=kubernetes", "-o", "jsonpath={.items[*].endpoints[*].addresses[*]}"))
+	if len(addresses) == 0 {
+		t.Error("no apiserver has an address")
+	}
+	for _, host := range append(addresses, "apiserver") {
+		if reaches(host, "6443") {
+			t.Errorf("the node reaches the apiserver at %s", host)
+		}
+	}
+	if reaches("etcd", "2379") || reaches("gateway", d.port) {
+		t.Error("the node reaches etcd or the gateway")
+	}
 }
 
 // ownFoldersOnly checks that each node's container shows one folder of the volume that all nodes

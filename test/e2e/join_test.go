@@ -43,7 +43,8 @@ func TestNodesJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	etcd, nats := startEtcd(t, dir), startStrictNATS(t, in("nats"))
+	etcd := startEtcd(t, dir)
+	nats, joining := startStrictNATS(t, in("nats"))
 	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", in("apiserver"),
 		"--tls-cert-file", in("apiserver/tls.crt"), "--tls-private-key-file", in("apiserver/tls.key"),
 		"--etcd-servers", etcd, "--nats-servers", nats, "--nats-ca-file", in("apiserver/ca.crt"),
@@ -99,24 +100,27 @@ func TestNodesJoin(t *testing.T) {
 
 	first := node.certificate()
 	node.stop()
+	// From now on the node reaches nothing but NATS.
+	node.args = append(node.args, "--nats-bootstrap-servers", joining)
 	for _, again := range []struct {
 		what   string
 		change func()
 		by     string // the user that requests the next certificate
+		server string // the address of the apiserver in the node's kubeconfig
 	}{
-		{"its folder is lost", func() { remove(t, filepath.Join(node.dataDir, "pki")) }, "system:bootstrap:" + id},
+		{"its folder is lost", func() { remove(t, filepath.Join(node.dataDir, "pki")) }, "system:bootstrap:" + id, nobody},
 		{"its certificate expires soon", func() {
 			node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(time.Hour))
-		}, "system:node:joiner"},
+		}, "system:node:joiner", nobody},
 		{"its certificate has expired", func() {
 			node.replace(in("ca"), time.Now().Add(-99*time.Hour), time.Now().Add(-time.Hour))
-		}, "system:bootstrap:" + id},
+		}, "system:bootstrap:" + id, ""},
 	} {
 		if output := p.Must(t, "", "delete", "csr", "--all"); output == "" {
 			t.Errorf("%s: there was no request before", again.what)
 		}
 		again.change()
-		node.start("--bootstrap-kubeconfig", in("nodeagent/bootstrap-kubeconfig"))
+		node.start("--bootstrap-kubeconfig", withServer(t, in("nodeagent/bootstrap-kubeconfig"), again.server))
 		expectSoon(t, p, again.by+` +\S+ +Approved,Issued`, "get", "csr", "--no-headers")
 		node.ready()
 		plane.Eventually(t, "the next certificate when "+again.what, func(context.Context) error {
@@ -129,6 +133,8 @@ func TestNodesJoin(t *testing.T) {
 		// The node works with the new certificate.
 		p.Must(t, "", "delete", "pod", "-l", "app=nginx", "--wait=false")
 		expectSoon(t, p, `^(nginx-deployment-\S+ +1/1 +Running .* joiner .*\n?)+$`, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
+		expectSoon(t, p, ``, "logs", "deployment/nginx-deployment")
+		expectSoon(t, p, `^over NATS$`, "exec", "deployment/nginx-deployment", "--", "echo", "over NATS")
 		node.stop()
 	}
 	node.program, node.args[1] = filepath.Join(dir, "nodeagent"), "stranger"
@@ -138,21 +144,57 @@ func TestNodesJoin(t *testing.T) {
 
 // startStrictNATS runs a NATS that admits only clients with a certificate of the plane. Its
 // configuration includes the file that init has written for it.
-func startStrictNATS(t *testing.T, dir string) string {
+//
+// joining is the address of its WebSocket listener, which takes clients without a certificate.
+func startStrictNATS(t *testing.T, dir string) (servers, joining string) {
 	t.Helper()
-	path := filepath.Join(dir, "nats.conf")
+	path, listen := filepath.Join(dir, "nats.conf"), plane.FreeAddress(t)
 	config := fmt.Sprintf(`
 listen: "127.0.0.1:-1"
 tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true }
 jetstream { store_dir: %q }
 no_fast_producer_stall: true
+websocket { listen: %q, tls { cert_file: %q, key_file: %q } }
 include "nats-auth.conf"
-`, filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt"), filepath.Join(dir, "data"))
+`, filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"), filepath.Join(dir, "ca.crt"), filepath.Join(dir, "data"),
+		listen, filepath.Join(dir, "server.crt"), filepath.Join(dir, "server.key"))
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	server, _ := runNATS(t, embedded.Config{Port: embedded.RandomPort, StoreDir: filepath.Join(dir, "data"), File: path})
-	return fmt.Sprintf("tls://127.0.0.1:%d", server.Port())
+	return fmt.Sprintf("tls://127.0.0.1:%d", server.Port()), "wss://" + listen
+}
+
+// nobody is an address that refuses connections.
+const nobody = "https://127.0.0.1:1"
+
+// withServer writes a kubeconfig with another address of the apiserver, and returns its path.
+func withServer(t *testing.T, path, server string) string {
+	t.Helper()
+	file := readKubeconfig(t, path)
+	file.Server = server
+	data, err := file.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func readKubeconfig(t *testing.T, path string) pki.Kubeconfig {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // withOtherAuthority writes a bootstrap kubeconfig with the address of this plane and the authority
@@ -163,20 +205,8 @@ func withOtherAuthority(t *testing.T, path string) string {
 	if err := deployment.Fill(deployment.Config{Dir: other}); err != nil {
 		t.Fatal(err)
 	}
-	read := func(path string) pki.Kubeconfig {
-		t.Helper()
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := pki.ParseKubeconfig(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	mixed := read(path)
-	mixed.CA = read(filepath.Join(other, "nodeagent", "bootstrap-kubeconfig")).CA
+	mixed := readKubeconfig(t, path)
+	mixed.CA = readKubeconfig(t, filepath.Join(other, "nodeagent", "bootstrap-kubeconfig")).CA
 	data, err := mixed.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -95,6 +95,10 @@ volumes:
 - --data-dir=/var/lib/garboard/agent
 {{ end -}}
 - --bootstrap-kubeconfig={{ $bootstrap }}
+{{- if eq .Values.nats.mode "builtin" }}
+- --nats-bootstrap-servers={{ include "garboard.podURLs" (list . "nats" "wss" 4223) }}
+- --api-transport=nats
+{{- end }}
 - --health-address=0.0.0.0:{{ include "garboard.nodes.port" . }}
 - --max-pods={{ .Values.nodes.maxPods }}
 - --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}

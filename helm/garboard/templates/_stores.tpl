@@ -59,6 +59,7 @@ env:
     valueFrom: { fieldRef: { fieldPath: metadata.name } }
 ports:
   - { name: client, containerPort: 4222 }
+  - { name: joining, containerPort: 4223 }
   - { name: cluster, containerPort: 6222 }
   - { name: metrics, containerPort: 8222 }
 probes:
@@ -92,12 +93,21 @@ listen: 0.0.0.0:4222
 http: 0.0.0.0:8222
 pid_file: "/run/nats/nats.pid"
 
-# Every client must present a certificate signed by the plane's authority.
+# Every client of this port must present a certificate signed by the plane's authority.
 tls {
   cert_file: "/etc/nats/server.crt"
   key_file: "/etc/nats/server.key"
   ca_file: "/etc/nats/ca.crt"
   verify: true
+}
+
+# For nodes that join: they have no certificate yet, and show a bootstrap token.
+websocket {
+  listen: "0.0.0.0:4223"
+  tls {
+    cert_file: "/etc/nats/server.crt"
+    key_file: "/etc/nats/server.key"
+  }
 }
 
 jetstream {

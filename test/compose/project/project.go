@@ -162,10 +162,26 @@ func (p *Project) Unpause(ctx context.Context, service string, number int) error
 	return err
 }
 
-// Disconnect disconnects one container from the plane's network.
+// networks returns the networks of a service.
+func (p *Project) networks(service string) []string {
+	plane, nodes := p.cfg.Name+"_default", p.cfg.Name+"_nodes"
+	switch {
+	case service == "nodeagent":
+		return []string{nodes}
+	case service == "nats" || strings.HasPrefix(service, "nats-"):
+		return []string{plane, nodes}
+	}
+	return []string{plane}
+}
+
+// Disconnect disconnects one container from the plane's networks.
 func (p *Project) Disconnect(ctx context.Context, service string, number int) error {
-	_, err := p.docker(ctx, "network", "disconnect", p.cfg.Name+"_default", p.container(service, number))
-	return err
+	for _, network := range p.networks(service) {
+		if _, err := p.docker(ctx, "network", "disconnect", network, p.container(service, number)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Connect undoes Disconnect. aliases are the service's additional DNS names.
@@ -174,8 +190,12 @@ func (p *Project) Connect(ctx context.Context, service string, number int, alias
 	for _, alias := range aliases {
 		args = append(args, "--alias", alias)
 	}
-	_, err := p.docker(ctx, append(args, p.cfg.Name+"_default", p.container(service, number))...)
-	return err
+	for _, network := range p.networks(service) {
+		if _, err := p.docker(ctx, append(slices.Clone(args), network, p.container(service, number))...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Exec runs a program in one container of a service and returns its output.

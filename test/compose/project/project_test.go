@@ -78,7 +78,9 @@ func TestCalls(t *testing.T) {
 		"7 pause p-nats-2",
 		"7 unpause p-nats-2",
 		"7 network disconnect p_default p-nats-1",
+		"7 network disconnect p_nodes p-nats-1",
 		"7 network connect --alias nats --alias other p_default p-nats-1",
+		"7 network connect --alias nats --alias other p_nodes p-nats-1",
 		compose + "--profile * --progress quiet down --volumes --remove-orphans",
 	}, "\n") + "\n"
 	if got := calls(); got != want {

@@ -316,7 +316,7 @@ func (c *Conn) Lost() error {
 		return fmt.Errorf("waiting for NATS at %s to identify this client", c.servers)
 	}
 	if err := c.nc.LastError(); err != nil {
-		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || isCertificateRefusal(err) {
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.As(err, new(tls.AlertError)) {
 			err = fmt.Errorf("%w: %w", ErrNotLetIn, err)
 		}
 		return fmt.Errorf("waiting for NATS at %s: %w", c.servers, err)
@@ -324,14 +324,7 @@ func (c *Conn) Lost() error {
 	return fmt.Errorf("waiting for NATS at %s", c.servers)
 }
 
-// isCertificateRefusal reports whether a server has refused this client's certificate in the handshake.
-func isCertificateRefusal(err error) bool {
-	var alert tls.AlertError
-	return errors.As(err, &alert)
-}
-
-// Reconnect makes the connection reconnect with its credential of this moment, which may be in a file that
-// has changed. Calls over it survive that if no message is lost.
+// Reconnect reconnects with the credential of this moment. Calls survive that if no message is lost.
 func (c *Conn) Reconnect() {
 	c.leaving.Store(true)
 	if err := c.nc.ForceReconnect(); err != nil {

@@ -56,7 +56,8 @@ func (c Transport) Check() error {
 }
 
 // Connect is New for a client whose calls take a route. The caller must call end to shut the client down.
-func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, route Route, log *slog.Logger) (api *HTTP, end func(), err error) {
+func Connect(ctx context.Context, config *rest.Config, table *scheme.Table, route Route,
+	log *slog.Logger) (api *HTTP, end func(), err error) {
 	config, end, err = WithTransport(ctx, config, route, log)
 	if err != nil {
 		return nil, nil, err

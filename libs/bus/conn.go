@@ -41,9 +41,6 @@ const (
 	pingsUnanswered = 2
 )
 
-// ErrNotLetIn means that the servers refuse this client's credential, or that no apiserver answers them.
-var ErrNotLetIn = errors.New("NATS does not let this client in")
-
 // ErrDisconnected means that the client has no server at the moment and sent nothing. The
 // connection keeps retrying by itself.
 var ErrDisconnected = errors.New("not connected to NATS")

@@ -11,8 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Errors of publishing and subscribing.
+// Errors of connecting, publishing and subscribing.
 var (
+	// ErrNotLetIn means that the servers refuse this client's credential, or that no apiserver answers them.
+	ErrNotLetIn = errors.New("NATS does not let this client in")
 	// ErrTooLarge means that a message is larger than MaxPayload.
 	ErrTooLarge = errors.New("the message is larger than the server accepts")
 	// ErrSlow means that messages of a subscription were lost because its handler is too slow.

@@ -41,7 +41,7 @@ func TestNATSConfiguration(t *testing.T) {
 			}
 			t.Setenv("POD_NAME", "demo-garboard-nats-0")
 			// Use other ports and folders, and one dead route instead of names that do not resolve.
-			text = strings.NewReplacer("0.0.0.0:4222", "127.0.0.1:-1", "0.0.0.0:6222", "127.0.0.1:-1", "http: 0.0.0.0:8222", "",
+			text = strings.NewReplacer("0.0.0.0:4222", "127.0.0.1:-1", "0.0.0.0:4223", "127.0.0.1:-1", "0.0.0.0:6222", "127.0.0.1:-1", "http: 0.0.0.0:8222", "",
 				"/etc/nats/", dir+"/", "/run/nats/", dir+"/", "/var/lib/nats", filepath.Join(dir, "store")).Replace(text)
 			text = regexp.MustCompile(`(?m)^ *tls://.*$`).ReplaceAllString(text, "tls://127.0.0.1:1")
 			file := filepath.Join(dir, "nats.conf")

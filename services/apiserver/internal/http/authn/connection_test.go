@@ -1,7 +1,6 @@
 package authn
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -102,7 +101,7 @@ func TestRevokedBootstrapToken(t *testing.T) {
 	found := true
 	tokens := NewBootstrapTokens([]string{issuer}, func(string, string) (*corev1.Secret, bool) { return secret, found }, quiet())
 	a := New(Config{Tokens: []Tokens{tokens}, Bootstrap: tokens, Audiences: []string{issuer}})
-	result, ok, err := a.Token(context.Background(), "abcdef.0123456789abcdef", []string{issuer})
+	result, ok, err := a.Token(t.Context(), "abcdef.0123456789abcdef", []string{issuer})
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

@@ -50,12 +50,12 @@ func (c *Config) carry(ctx context.Context, config *rest.Config) (carried *rest.
 		return nil, nil, err
 	}
 	route := client.Route{By: c.Service.Transport, Conn: conn, Certified: client.Certified(config, nats)}
-	carried, end, err = client.WithTransport(context.WithoutCancel(ctx), config, route, c.Service.Logger)
+	carried, endCalls, err := client.WithTransport(context.WithoutCancel(ctx), config, route, c.Service.Logger)
 	if err != nil {
 		conn.Close()
 		return nil, nil, err
 	}
-	return carried, func() { end(); conn.Close() }, nil
+	return carried, func() { endCalls(); conn.Close() }, nil
 }
 
 // Join obtains the node's certificate if there is none that works, writes ClusterFile and returns.

@@ -52,6 +52,22 @@ func (c *caller) name() string {
 	return "the credential in the bootstrap kubeconfig"
 }
 
+// at returns where the apiserver was called, with a space before it; empty if only over NATS.
+func (c *caller) at() string {
+	if c.config.Host == "" {
+		return ""
+	}
+	return " at " + c.config.Host
+}
+
+// shower returns what shows a certificate to the caller.
+func (c *caller) shower() string {
+	if c.config.Host == "" {
+		return "NATS"
+	}
+	return "the apiserver" + c.at()
+}
+
 // explain turns the error of a request into one sentence that says what went wrong and what to do.
 // The sentence wraps err.
 func (c *caller) explain(ctx context.Context, err error) error {
@@ -62,21 +78,21 @@ func (c *caller) explain(ctx context.Context, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return c.unauthorized(err)
 	case apierrors.IsForbidden(err) && c.node:
-		return said(err, "the node may not ask for its next certificate at %s: %s", c.config.Host, reason(err))
+		return said(err, "the node may not ask for its next certificate%s: %s", c.at(), reason(err))
 	case apierrors.IsForbidden(err):
-		return said(err, "%s may not ask for a node's certificate at %s, since the ClusterRoleBindings by which nodes join are missing or are for another group (%s): `garboard token create` makes them",
-			c.name(), c.config.Host, reason(err))
+		return said(err, "%s may not ask for a node's certificate%s, since the ClusterRoleBindings by which nodes join are missing or are for another group (%s): `garboard token create` makes them",
+			c.name(), c.at(), reason(err))
 	case errors.As(err, &authority):
 		return c.unknownAuthority(err, authority.Cert)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return c.notNow(ctx, err, invalid.Cert)
 	case errors.As(err, &hostname):
-		return said(err, "the certificate of the apiserver at %s is not for that address (%s): name it by one of those, or give the apiserver a certificate that has it (--hosts)",
-			c.config.Host, hostname.Error())
+		return said(err, "the certificate of %s is not for that address (%s): name it by one of those, or give the apiserver a certificate that has it (--hosts)",
+			c.shower(), hostname.Error())
 	case apierrors.ReasonForError(err) != "":
-		return said(err, "the apiserver at %s answers: %s", c.config.Host, reason(err))
+		return said(err, "the apiserver%s answers: %s", c.at(), reason(err))
 	}
-	return said(err, "the apiserver at %s cannot be reached: %s", c.config.Host, cause(err))
+	return said(err, "the apiserver%s cannot be reached: %s", c.at(), cause(err))
 }
 
 func (c *caller) unauthorized(err error) error {
@@ -85,10 +101,10 @@ func (c *caller) unauthorized(err error) error {
 		clock = fmt.Sprintf("; this machine's clock is %s that of the apiserver, which may be why", skew(*c.ahead))
 	}
 	if c.node {
-		return said(err, "the apiserver at %s does not take the node's certificate (401 Unauthorized)%s", c.config.Host, clock)
+		return said(err, "the apiserver%s does not take the node's certificate (401 Unauthorized)%s", c.at(), clock)
 	}
-	return said(err, "the apiserver at %s does not take %s (401 Unauthorized): it is wrong, was deleted or has expired; make one with `garboard token create` and put it into %s%s",
-		c.config.Host, c.name(), c.file, clock)
+	return said(err, "the apiserver%s does not take %s (401 Unauthorized): it is wrong, was deleted or has expired; make one with `garboard token create` and put it into %s%s",
+		c.at(), c.name(), c.file, clock)
 }
 
 func (c *caller) unknownAuthority(err error, shown *x509.Certificate) error {
@@ -107,8 +123,8 @@ func (c *caller) unknownAuthority(err error, shown *x509.Certificate) error {
 			}
 		}
 	}
-	return said(err, "the certificate of the apiserver at %s is signed by %s and not by the authority in %s, %s: the address is another plane's, or the plane has a new authority, whose ca.crt must be put into the file",
-		c.config.Host, signer, c.file, trusted)
+	return said(err, "the certificate of %s is signed by %s and not by the authority in %s, %s: the address is another plane's, or the plane has a new authority, whose ca.crt must be put into the file",
+		c.shower(), signer, c.file, trusted)
 }
 
 // notNow explains why a server's certificate is not valid at present: by the server's clock it may
@@ -119,7 +135,7 @@ func (c *caller) notNow(ctx context.Context, err error, cert *x509.Certificate) 
 	if now.Before(cert.NotBefore) {
 		when = fmt.Sprintf("begins on %s", stamp(cert.NotBefore))
 	}
-	about := fmt.Sprintf("the certificate of the apiserver at %s %s, and by this machine's clock it is %s", c.config.Host, when, stamp(now))
+	about := fmt.Sprintf("the certificate of %s %s, and by this machine's clock it is %s", c.shower(), when, stamp(now))
 	ahead, ok := c.askTime(ctx)
 	switch {
 	case !ok:

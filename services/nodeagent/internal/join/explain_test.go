@@ -20,7 +20,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/client"
@@ -299,3 +301,20 @@ func TestOver(t *testing.T) {
 type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestNoAddressIsNamed checks the sentences of a node whose bootstrap kubeconfig names no apiserver, so that it
+// calls over NATS only.
+func TestNoAddressIsNamed(t *testing.T) {
+	c := &caller{file: "FILE", config: &rest.Config{BearerToken: testToken}}
+	shown := firstCertificate(newAuthority(t, "theirs").pem)
+	for want, err := range map[string]error{
+		"the apiserver does not take the bootstrap token abcdef (401 Unauthorized): ":                       apierrors.NewUnauthorized("no"),
+		"the bootstrap token abcdef may not ask for a node's certificate, since the ClusterRoleBindings ":   apierrors.NewForbidden(schema.GroupResource{}, "", nil),
+		"the certificate of NATS is signed by \"CN=theirs\" and not by the authority in FILE, which trusts": x509.UnknownAuthorityError{Cert: shown},
+		"the apiserver cannot be reached: waiting for NATS":                                                 errors.New("waiting for NATS"),
+	} {
+		if got := c.explain(t.Context(), err).Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("it says\n%s\nwant\n%s", got, want)
+		}
+	}
+}

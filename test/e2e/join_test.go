@@ -134,7 +134,7 @@ func TestNodesJoin(t *testing.T) {
 		p.Must(t, "", "delete", "pod", "-l", "app=nginx", "--wait=false")
 		expectSoon(t, p, `^(nginx-deployment-\S+ +1/1 +Running .* joiner .*\n?)+$`, "get", "po", "-l", "app=nginx", "-o", "wide", "--no-headers")
 		expectSoon(t, p, ``, "logs", "deployment/nginx-deployment")
-		expectSoon(t, p, `^over NATS$`, "exec", "deployment/nginx-deployment", "--", "echo", "over NATS")
+		expectSoon(t, p, `^over NATS\n$`, "exec", "deployment/nginx-deployment", "--", "echo", "over NATS")
 		node.stop()
 	}
 	node.program, node.args[1] = filepath.Join(dir, "nodeagent"), "stranger"

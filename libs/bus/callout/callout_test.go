@@ -34,6 +34,8 @@ type plane struct {
 	// life is how long a connection lasts, in nanoseconds.
 	life atomic.Int64
 	lets atomic.Int64
+	// revoked is a token that is no longer accepted.
+	revoked atomic.Pointer[string]
 }
 
 func start(t *testing.T) *plane {
@@ -62,9 +64,16 @@ func (p *plane) serve() (stop func()) {
 			if shown.Token == "" || strings.HasPrefix(shown.Token, "bad") {
 				return callout.Grant{}, errors.New("unknown token")
 			}
+			if revoked := p.revoked.Load(); revoked != nil && *revoked == shown.Token {
+				return callout.Grant{}, errors.New("revoked token")
+			}
 			p.lets.Add(1)
 			rights := subject.RightsOf(subject.Client{Inbox: shown.Inbox, Identity: shown.Token})
 			rights.Subscribe = append(rights.Subscribe, "gb.watch.core."+shown.Token+".>")
+			if node, ok := strings.CutPrefix(shown.Token, "node-"); ok {
+				more := subject.RightsOfNode(node)
+				rights.Publish, rights.Subscribe = append(rights.Publish, more.Publish...), append(rights.Subscribe, more.Subscribe...)
+			}
 			return callout.Grant{
 				Identity: shown.Token, User: shown.Token, Rights: rights, Expires: time.Now().Add(time.Duration(p.life.Load())),
 			}, nil

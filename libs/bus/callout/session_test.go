@@ -1,0 +1,128 @@
+package callout_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/bus/bushttp"
+	"github.com/garboard/garboard/libs/bus/bushttp/serve"
+	"github.com/garboard/garboard/libs/bus/callout"
+)
+
+// TestSessionEndsWithItsConnection checks that a session with a node, such as that of exec, ends on both sides
+// once the node's credential is revoked and its connection was ended for that.
+func TestSessionEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	defer p.serve()()
+	const patience = 5 * time.Second
+	agent := p.server.ConnectAs(bus.Config{Name: "agent", Token: "node-n1"})
+	apiserver := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
+	system := p.server.ConnectAs(bus.Config{Name: "system", Seed: p.keys.SystemSeed()})
+
+	atNode := make(chan error, 1)
+	run(t, func(ctx context.Context) error {
+		return serve.New(serve.Config{Conn: agent, Node: "n1", Patience: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Upgrade") == "" {
+				return
+			}
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "test")
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			_, err = io.Copy(conn, conn)
+			atNode <- err
+		})}).Run(ctx)
+	})
+	node, err := bushttp.New(t.Context(), bushttp.Config{Conn: apiserver, Node: "n1", Patience: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(node.Close)
+	session := open(t, node)
+	if _, err := io.WriteString(session, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(io.LimitReader(session, 5)); string(got) != "hello" || err != nil {
+		t.Fatalf("read %q, %v", got, err)
+	}
+
+	revoked := "node-n1"
+	p.revoked.Store(&revoked)
+	run(t, func(ctx context.Context) error {
+		return callout.Evict(ctx, callout.EvictConfig{Conn: system, Every: 50 * time.Millisecond, Check: func(_ context.Context, identity string) error {
+			if identity == revoked {
+				return errors.New("revoked")
+			}
+			return nil
+		}})
+	})
+	atCaller := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, session)
+		atCaller <- err
+	}()
+	for side, ended := range map[string]chan error{"node": atNode, "caller": atCaller} {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("the %s takes it for the regular end", side)
+			}
+		case <-time.After(deadline):
+			t.Fatalf("the session does not end at the %s", side)
+		}
+	}
+	if agent.Connected() {
+		t.Error("the node is connected again")
+	}
+}
+
+// open upgrades a connection to a node, once its server has subscribed. It ends with the test.
+func open(t *testing.T, node *bushttp.Transport) bushttp.Conn {
+	t.Helper()
+	for began := time.Now(); ; {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://node/exec", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Connection", "Upgrade")
+		request.Header.Set("Upgrade", "test")
+		response, err := node.RoundTrip(request)
+		if errors.Is(err, bushttp.ErrNoServer) && time.Since(began) < deadline {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, ok := response.Body.(bushttp.Conn)
+		if !ok {
+			t.Fatalf("the response is %s", response.Status)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+}
+
+// run runs what returns once its context ends, until the test ends.
+func run(t *testing.T, what func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- what(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

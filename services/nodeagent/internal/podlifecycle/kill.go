@@ -60,20 +60,24 @@ func (l *Lifecycle) probeGrace(pod *corev1.Pod, c *runtime.Container) time.Durat
 	return graceOf(pod)
 }
 
-// killPod stops every container of the pod, sidecars last and in reverse order, and then its
-// sandboxes.
+// killPod stops every container of the pod, sidecars after the containers that they serve and in reverse
+// order, and then its sandboxes.
 func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstate.Pod, grace time.Duration) error {
 	deadline := time.Now().Add(grace)
 	var sidecars []*runtime.Container
 	var mu sync.Mutex
 	var faults []error
-	var wg sync.WaitGroup
+	var all, served sync.WaitGroup // served are the containers that sidecars outlive
 	for _, c := range state.Running() {
 		if spec := containerOf(pod, c.Name); spec != nil && podactions.IsSidecar(spec) {
 			sidecars = append(sidecars, c)
 			continue
 		}
-		wg.Go(func() {
+		group := &all
+		if slices.ContainsFunc(pod.Spec.Containers, func(spec corev1.Container) bool { return spec.Name == c.Name }) {
+			group = &served
+		}
+		group.Go(func() {
 			l.event(pod, c.Name, corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
 			if err := l.killContainer(ctx, pod, c, grace); err != nil {
 				mu.Lock()
@@ -82,7 +86,7 @@ func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstat
 			}
 		})
 	}
-	wg.Wait()
+	served.Wait()
 	order := func(name string) int {
 		return slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
 	}
@@ -90,9 +94,12 @@ func (l *Lifecycle) killPod(ctx context.Context, pod *corev1.Pod, state *podstat
 	for _, c := range sidecars {
 		l.event(pod, c.Name, corev1.EventTypeNormal, "Killing", "Stopping container %s", c.Name)
 		if err := l.killContainer(ctx, pod, c, max(minGrace, time.Until(deadline))); err != nil {
+			mu.Lock()
 			faults = append(faults, err)
+			mu.Unlock()
 		}
 	}
+	all.Wait()
 	faults = append(faults, l.removeUnstarted(ctx, state))
 	if err := errors.Join(faults...); err != nil {
 		return err

@@ -41,6 +41,9 @@ func TestTerminate(t *testing.T) {
 		{name: "sidecars last, in reverse order", have: "box s-1=Running s-2=Running a=Running", grace: 30,
 			takes: map[string]time.Duration{"stop a": 10 * time.Second, "stop s-2": time.Second},
 			did:   "stop a 30s, stop s-2 20s, stop s-1 19s, halt box-0", told: "Killing Killing Killing", took: 11 * time.Second},
+		{name: "sidecars do not wait for ephemeral containers", have: "box s-1=Running a=Running e-1=Running", grace: 30,
+			takes: map[string]time.Duration{"stop e-1": 20 * time.Second, "stop a": 5 * time.Second, "stop s-1": time.Second},
+			did:   "stop a 30s, stop s-1 25s, stop e-1 30s, halt box-0", told: "Killing Killing Killing", took: 20 * time.Second},
 		{name: "sidecars have some time left", have: "box s-1=Running a=Running", grace: 5, takes: map[string]time.Duration{"stop a": 6 * time.Second},
 			did: "stop a 5s, stop s-1 2s, halt box-0", told: "Killing Killing", took: 6 * time.Second},
 		{name: "a hook takes of the grace period", have: "box a=Running", grace: 30, hook: exec, takes: map[string]time.Duration{"exec bye": 10 * time.Second},
@@ -64,7 +67,7 @@ func TestTerminate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				pod := podOf(corev1.RestartPolicyAlways, "s-1", "s-2", "a", "b")
+				pod := podOf(corev1.RestartPolicyAlways, "s-1", "s-2", "a", "b", "e-1")
 				w.have(pod, c.have)
 				preStop(pod, "a", c.hook)
 				if c.hook == (corev1.LifecycleHandler{}) {

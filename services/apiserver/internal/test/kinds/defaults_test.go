@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
@@ -84,6 +85,11 @@ func (e *every) bare(n int, fill func(scheme.Object)) (name, value, filled strin
 				Type: condition, Status: apiextensionsv1.ConditionTrue,
 			})
 		}
+	}
+	if api, ok := obj.(*apiregistrationv1.APIService); ok { // As above.
+		api.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
+			Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionFalse, Reason: "ServiceNotFound",
+		}}
 	}
 	data, err := e.table.EncodeStorage(e.kind, obj)
 	if err != nil {

@@ -193,18 +193,19 @@ func (e *every) create(n int, labels map[string]string) *unstructured.Unstructur
 }
 
 // settled returns an object when the apiserver has written what it adds to a new one: the status of a
-// CustomResourceDefinition.
+// CustomResourceDefinition, and of an APIService, whose Service does not exist.
 func (e *every) settled(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	e.Helper()
-	if e.kind.Kind != "CustomResourceDefinition" {
+	wanted, written := map[string]string{"CustomResourceDefinition": "Established", "APIService": "Available"}[e.kind.Kind]
+	if !written {
 		return obj
 	}
-	harness.Eventually(e.T, "the definition is established", func() bool {
+	harness.Eventually(e.T, "the condition "+wanted+" is written", func() bool {
 		obj = e.get(obj.GetName())
 		conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 		return slices.ContainsFunc(conditions, func(one any) bool {
 			condition, ok := one.(map[string]any)
-			return ok && condition["type"] == "Established" && condition["status"] == "True"
+			return ok && condition["type"] == wanted && (condition["status"] == "True" || condition["reason"] == "ServiceNotFound")
 		})
 	})
 	return obj

@@ -42,7 +42,8 @@ func (c *checker) run(ctx context.Context) {
 	for {
 		object := c.current.Load()
 		condition, seen := c.look(ctx, object)
-		if condition.Status == apiregistrationv1.ConditionTrue {
+		asked := condition.Status == apiregistrationv1.ConditionTrue
+		if asked {
 			if err := c.cfg.APIs.Check(ctx, object.Name); err != nil {
 				condition = not(apiregistrationv1.ConditionFalse, "FailedDiscoveryCheck", err.Error())
 			}
@@ -63,9 +64,10 @@ func (c *checker) run(ctx context.Context) {
 			}
 		}
 		wait := recheck
-		if available && same(of, object) {
+		switch {
+		case available && same(of, object):
 			pause = firstRetry
-		} else {
+		case asked: // Otherwise a change of what was seen ends the wait.
 			wait, pause = pause, min(2*pause, recheck)
 		}
 		if !c.wait(ctx, wait, seen) {

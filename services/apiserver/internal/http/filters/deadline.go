@@ -42,11 +42,17 @@ func isLong(table *scheme.Table, a authz.Attributes) bool {
 		return false
 	}
 	kind := table.Resource(schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource})
-	if kind == nil { // Another server may have it.
-		return slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, a.Subresource)
+	if kind == nil {
+		return false
 	}
 	row := kind.Subresource(a.Subresource)
 	return row != nil && row.LongRunning
+}
+
+// isLongElsewhere reports whether a request that another server serves may last long: its kinds are not known
+// here, so that Kubernetes' usual names count (kube-apiserver's BasicLongRunningRequestCheck).
+func isLongElsewhere(a authz.Attributes) bool {
+	return a.IsResource() && slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, a.Subresource)
 }
 
 // bound ends the request at its deadline, whatever the client does. A client that doesn't send its

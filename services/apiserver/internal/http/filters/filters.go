@@ -107,7 +107,7 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Chain: c, w: recorder, r: r, id: id, began: began, target: target, isResource: isResource, remote: remote, wants: authz.FromRequest(r),
 		what: labels(r, target, isResource),
 	}
-	q.long = isLong(c.API.Table, q.wants)
+	q.long = isLong(c.API.Table, q.wants) || remote && isLongElsewhere(q.wants)
 	done := c.Metrics.begin(r, q.what, q.long)
 	defer func() {
 		took := time.Since(began)

@@ -228,6 +228,38 @@ func TestBegin(t *testing.T) {
 	registrytest.Get[*service](w, "", "v1.policy")
 }
 
+// TestAnotherMetricsServer checks that a start leaves the APIService of somebody else's metrics server as it is,
+// and makes the plane's own if there is none.
+func TestAnotherMetricsServer(t *testing.T) {
+	const name = "v1beta1.metrics.k8s.io"
+	w := registrytest.New(t)
+	begin := func() *service {
+		t.Helper()
+		if err := keeper(w).Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return registrytest.Get[*service](w, "", name)
+	}
+	if own := begin(); own.Spec.Service != nil || own.Spec.GroupPriorityMinimum != 100 || own.Spec.VersionPriority != 100 || own.Labels[label] != "onstart" {
+		t.Errorf("the plane's own is %+v", own)
+	}
+	port := int32(443)
+	_, err := registrytest.Update(w, "", name, "", func(s *service) {
+		s.Spec.Service = &apiregistrationv1.ServiceReference{Namespace: metav1.NamespaceSystem, Name: "metrics-server", Port: &port}
+		s.Spec.InsecureSkipTLSVerify, s.Spec.VersionPriority = true, 7
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if given := begin(); given.Spec.Service == nil || given.Spec.Service.Name != "metrics-server" || given.Spec.VersionPriority != 7 {
+		t.Errorf("another's became %+v", given.Spec)
+	}
+	drop[*service](w, name)
+	if own := begin(); own.Spec.Service != nil || own.Spec.VersionPriority != 100 {
+		t.Errorf("after the deletion it is %+v", own.Spec)
+	}
+}
+
 // TestSeveral checks that the keepers of several apiservers agree: each object is created once, and none is
 // deleted while a definition serves it.
 func TestSeveral(t *testing.T) {

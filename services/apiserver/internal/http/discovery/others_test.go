@@ -73,12 +73,12 @@ func TestOthers(t *testing.T) {
 		want []string
 	}{
 		{"none", nil, built},
-		{"the last", []discovery.API{api("wardle.example.com", "v1", 100, 15, "flunders")}, append(slices.Clone(built), "wardle.example.com/v1")},
+		{"the last", []discovery.API{api("wardle.example.com", "v1", 50, 15, "flunders")}, append(slices.Clone(built), "wardle.example.com/v1")},
 		{"two of a group, and one before all but this server's own", []discovery.API{
-			api("wardle.example.com", "v1alpha1", 100, 10, "flunders"), api("wardle.example.com", "v1", 100, 15, "flunders"), api("a.example.com", "v1", 20000, 1, "things"),
+			api("wardle.example.com", "v1alpha1", 50, 10, "flunders"), api("wardle.example.com", "v1", 50, 15, "flunders"), api("a.example.com", "v1", 20000, 1, "things"),
 		}, append(slices.Insert(slices.Clone(built), at("apps/v1"), "a.example.com/v1"), "wardle.example.com/v1", "wardle.example.com/v1alpha1")},
 		{"versions of the same priority", []discovery.API{
-			api("w.example.com", "v1beta1", 100, 15, "flunders"), api("w.example.com", "v2", 100, 15, "flunders"), api("w.example.com", "v10", 100, 15, "flunders"),
+			api("w.example.com", "v1beta1", 50, 15, "flunders"), api("w.example.com", "v2", 50, 15, "flunders"), api("w.example.com", "v10", 50, 15, "flunders"),
 		}, append(slices.Clone(built), "w.example.com/v10", "w.example.com/v2", "w.example.com/v1beta1")},
 		{"another version of a group of this server", []discovery.API{api("batch", "v2", 17400, 20, "jobs")},
 			slices.Insert(slices.Clone(built), at("batch/v1"), "batch/v2")},
@@ -105,7 +105,7 @@ func TestOthers(t *testing.T) {
 			}
 		})
 	}
-	stale := api("wardle.example.com", "v1", 100, 15, "flunders")
+	stale := api("wardle.example.com", "v1", 50, 15, "flunders")
 	stale.Current = false
 	source.now = &discovery.Others{APIs: []discovery.API{stale, api("batch", "v1", 17400, 15, "tasks")}}
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(&rest.Config{Host: server.URL})

@@ -53,7 +53,7 @@ spec:
 	expect(t, p, "", `^hello\n$`, "exec", "web", "-c", "stays", "--", "echo", "hello")
 	debug("", ``, "asks", "--attach", "--", "sh", "-c", "sleep 3; echo the end")
 	expectSoon(t, p, `^0$`, state("asks", "state.terminated.exitCode")...)
-	debug("a line\n", ``, "talks", "-i", "--", "cat")
+	debug("a line\n", ``, "talks", "-i", "--", "sh", "-c", "head -n 1")
 	expectSoon(t, p, `^0$`, state("talks", "state.terminated.exitCode")...)
 	expect(t, p, "", `^Running true 0$`, "get", "pod", "web", "-o",
 		"jsonpath={.status.phase} {.status.containerStatuses[0].ready} {.status.containerStatuses[0].restartCount}")

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,6 +68,9 @@ func run(args []string, out io.Writer) int {
 			_, _ = out.Write(content)
 			return err
 		})
+	case "head": // of one line of the input
+		line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		return answer(out, strings.TrimSuffix(line, "\n"), err)
 	case "ls":
 		return each(args[1:], func(name string) error {
 			entries, err := os.ReadDir(name)

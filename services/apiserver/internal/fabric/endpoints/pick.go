@@ -16,6 +16,16 @@ type candidate struct {
 	port string
 }
 
+// Ready returns the addresses of the ready endpoints of a Service's port, in their order.
+func Ready(all []*discoveryv1.EndpointSlice, service, port string) []string {
+	var addresses []string
+	for one := range ready(all, service, port, "") {
+		addresses = append(addresses, one.Addresses[0])
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
 // ready returns the ready endpoints of a Service's port in random order: those of the preferred family first.
 func ready(all []*discoveryv1.EndpointSlice, service, port string, preferred discoveryv1.AddressType) iter.Seq[candidate] {
 	var own []*discoveryv1.EndpointSlice

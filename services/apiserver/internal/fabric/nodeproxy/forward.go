@@ -1,7 +1,6 @@
 package nodeproxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -63,25 +62,7 @@ func (p Pods) forward(w http.ResponseWriter, r *http.Request, node string, to *u
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { p.Encoder.Error(w, r, unreachable(node, err)) },
 	}
-	p.until(r, func(r *http.Request) { proxy.ServeHTTP(w, r) })
-}
-
-// until serves a request, which ends when the server shuts down.
-func (p Pods) until(r *http.Request, serve func(r *http.Request)) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	watch := p.Gate.Watch()
-	defer watch.Close()
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		select {
-		case <-watch.Ended():
-			cancel()
-		case <-ended:
-		}
-	}()
-	serve(r.WithContext(ctx))
+	p.Gate.Until(r, func(r *http.Request) { proxy.ServeHTTP(w, r) })
 }
 
 // unreachable returns the error for a node that does not answer as it should.

@@ -105,7 +105,7 @@ func (p Proxies) pass(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, s
 	}
 	location := &url.URL{Scheme: scheme, Host: host, Path: below}
 	handler := proxy.NewUpgradeAwareHandler(location, transport, true, false, responder{p.Pods})
-	p.until(r, func(r *http.Request) { handler.ServeHTTP(w, r) })
+	p.Gate.Until(r, func(r *http.Request) { handler.ServeHTTP(w, r) })
 	return nil
 }
 

@@ -33,8 +33,6 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, cfg Config) {
 		cfg.Encoder.Error(w, r, err)
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if strings.Count(strings.Trim(r.URL.Path, "/"), "/") == 2 {
 		var late context.CancelFunc
 		ctx, late = context.WithTimeout(ctx, discoveryTimeout)
@@ -53,20 +51,12 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, cfg Config) {
 	}
 	handler := proxy.NewUpgradeAwareHandler(location, via, true, upgrade, refusal{a.name, cfg.Encoder})
 	handler.RejectForwardingRedirects = true
+	serve := func(r *http.Request) { handler.ServeHTTP(w, r) }
 	if verb := authz.FromRequest(r).Verb; upgrade || verb == "watch" || verb == "proxy" {
-		watch := cfg.Gate.Watch()
-		defer watch.Close()
-		ended := make(chan struct{})
-		defer close(ended)
-		go func() {
-			select {
-			case <-watch.Ended():
-				cancel()
-			case <-ended:
-			}
-		}()
+		cfg.Gate.Until(request, serve)
+		return
 	}
-	handler.ServeHTTP(w, request)
+	serve(request)
 }
 
 // locate returns where a request is passed on to, and a context to dial with. Its errors are API errors.

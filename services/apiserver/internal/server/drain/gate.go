@@ -175,6 +175,24 @@ func (w *Watch) Close() {
 	delete(w.gate.watches, w)
 }
 
+// Until serves a request whose context also ends when the watches must end.
+func (g *Gate) Until(r *http.Request, serve func(r *http.Request)) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	watch := g.Watch()
+	defer watch.Close()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-watch.Ended():
+			cancel()
+		case <-ended:
+		}
+	}()
+	serve(r.WithContext(ctx))
+}
+
 // EndWatches ends the watches one by one, in random order and spread over the given time, so that
 // their clients don't all reconnect to the other servers at once. When ctx ends, it ends all
 // remaining ones. It returns how many there were.

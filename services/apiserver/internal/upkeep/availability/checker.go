@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
 )
 
 const (
@@ -135,36 +137,13 @@ func (c *checker) look(ctx context.Context, object *apiService) (apiregistration
 	if err != nil {
 		return say(apiregistrationv1.ConditionUnknown, "EndpointsAccessError", "service/%s in %q cannot be checked due to: %v", of.Name, of.Namespace, err)
 	}
-	own, ready := readyAddresses(all, of.Name, service.Spec.Ports[at].Name)
+	ready := endpoints.Ready(all, of.Name, service.Spec.Ports[at].Name)
 	switch {
-	case own == 0:
+	case !slices.ContainsFunc(all, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[discoveryv1.LabelServiceName] == of.Name }):
 		return say(apiregistrationv1.ConditionFalse, "EndpointsNotFound", "cannot find endpointslices for service/%s in %q", of.Name, of.Namespace)
 	case len(ready) == 0:
 		return say(apiregistrationv1.ConditionFalse, "MissingEndpoints", "endpointslices for service/%s in %q have no addresses with port name %q",
 			of.Name, of.Namespace, service.Spec.Ports[at].Name)
 	}
 	return passed, string(service.UID) + strings.Join(ready, ",")
-}
-
-// readyAddresses returns how many EndpointSlices a Service has, and the ready addresses of one of its ports in
-// their order.
-func readyAddresses(all []*discoveryv1.EndpointSlice, service, port string) (own int, ready []string) {
-	for _, slice := range all {
-		if slice.Labels[discoveryv1.LabelServiceName] != service {
-			continue
-		}
-		own++
-		if !slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
-			return p.Port != nil && (p.Name == nil && port == "" || p.Name != nil && *p.Name == port)
-		}) {
-			continue
-		}
-		for i := range slice.Endpoints {
-			if endpoint := &slice.Endpoints[i]; len(endpoint.Addresses) > 0 && (endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready) {
-				ready = append(ready, endpoint.Addresses[0])
-			}
-		}
-	}
-	slices.Sort(ready)
-	return own, ready
 }

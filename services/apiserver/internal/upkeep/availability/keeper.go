@@ -148,6 +148,12 @@ func same(a, b *apiService) bool {
 	return a.UID == b.UID && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
 }
 
+// says reports whether an APIService has a condition already, but perhaps with another message.
+func says(one *apiService, next apiregistrationv1.APIServiceCondition) bool {
+	was := helper.GetAPIServiceConditionByType(one, next.Type)
+	return was != nil && was.Status == next.Status && was.Reason == next.Reason
+}
+
 func isLocal(one *apiService) bool {
 	condition := helper.GetAPIServiceConditionByType(one, apiregistrationv1.Available)
 	return condition != nil && condition.Status == apiregistrationv1.ConditionTrue && condition.Reason == "Local"
@@ -176,13 +182,15 @@ func (k *Keeper) check(ctx context.Context, one *apiService) {
 // write sets the condition Available of an APIService, unless that has been replaced or says the same. As long
 // as an API is not available for the same reason, the first message stays: those of several apiservers differ.
 func (k *Keeper) write(ctx context.Context, seen *apiService, next apiregistrationv1.APIServiceCondition) error {
+	if says(seen, next) {
+		return nil // Nearly always; etcd need not be asked.
+	}
 	_, err := k.cfg.Registry.Resource(k.kind).Update(ctx, "", seen.Name, func(current scheme.Object) (scheme.Object, error) {
 		one, ok := current.(*apiService)
 		if !ok {
 			return nil, fmt.Errorf("found a %T", current)
 		}
-		was := helper.GetAPIServiceConditionByType(one, next.Type)
-		if !same(one, seen) || was != nil && was.Status == next.Status && was.Reason == next.Reason {
+		if !same(one, seen) || says(one, next) {
 			return current, nil
 		}
 		changed := one.DeepCopy()

@@ -22,6 +22,9 @@ import (
 	"github.com/garboard/garboard/libs/trace"
 )
 
+// maxDocument bounds a document, in bytes. That of all of OpenAPI v2 has a tenth of it.
+const maxDocument = 32 << 20
+
 // HTTP is a client of an apiserver over HTTP(S).
 type HTTP struct {
 	table  *scheme.Table
@@ -129,7 +132,20 @@ func (c *HTTP) Document(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return group.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	// Another server may have written it.
+	body, err := group.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(body, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if len(data) > maxDocument {
+		return nil, fmt.Errorf("reading %s: it is larger than %d bytes", path, maxDocument)
+	}
+	return data, nil
 }
 
 func (c *HTTP) request(ctx context.Context, call Call) (*rest.Request, error) {

@@ -305,6 +305,10 @@ func TestStream(t *testing.T) {
 
 func TestDocument(t *testing.T) {
 	c, all := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/apis/large.example.com/v1" {
+			_, _ = io.CopyN(w, endless{}, 33<<20)
+			return
+		}
 		if r.URL.Path != "/openapi/v3/apis/apps/v1" {
 			http.NotFound(w, r)
 			return
@@ -321,6 +325,19 @@ func TestDocument(t *testing.T) {
 	if _, err := c.Document(t.Context(), "/openapi/v3/api/v2"); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v, want a 404", err)
 	}
+	if got, err := c.Document(t.Context(), "/apis/large.example.com/v1"); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %d bytes, %v, of a document without end", len(got), err)
+	}
+}
+
+// endless reads spaces.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/service"
+	"github.com/garboard/garboard/services/controllers/internal/aggregatedkinds"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
@@ -22,6 +23,7 @@ type Service struct {
 	// build sets these.
 	informers   *informer.Factory
 	definitions *customresources.Definitions
+	aggregated  *aggregatedkinds.Kinds
 	collector   *garbage.Collector // nil unless it runs here
 	controllers []runner
 }
@@ -64,7 +66,7 @@ func (s *Service) build(context.Context) error {
 		Client: controller.Client(s.shell.Client()), Informers: s.informers, Roots: &controller.Roots{},
 		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,
 	}
-	s.definitions = customresources.New(deps)
+	s.definitions, s.aggregated = customresources.New(deps), aggregatedkinds.New(deps)
 	for _, entry := range s.table(deps, s.shell.Source()) {
 		if !enabled(entry.name, s.cfg.Controllers) {
 			s.cfg.Service.Logger.Info("a controller does not run here", "controller", entry.name, "controllers", s.cfg.Controllers)
@@ -83,7 +85,7 @@ func (s *Service) build(context.Context) error {
 }
 
 func (s *Service) follow(ctx context.Context) error {
-	runs := []func(context.Context) error{s.informers.Run, s.definitions.Follow}
+	runs := []func(context.Context) error{s.informers.Run, s.definitions.Follow, s.aggregated.Run}
 	if s.collector != nil {
 		runs = append(runs, s.collector.Follow)
 	}

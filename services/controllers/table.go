@@ -78,14 +78,14 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 	}
 	return []entry{
 		{"garbage-collector-controller", func() (runner, error) {
-			s.collector = garbage.New(d, s.definitions, source)
+			s.collector = garbage.New(d, s.definitions, s.aggregated, source)
 			return s.collector, nil
 		}},
 		{"certificatesigningrequest-signing-controller", func() (runner, error) { return checked(s.signer(d)) }},
 		{"deployment-controller", declared(deployment.New)},
 		{"replicaset-controller", declared(replicaset.New)},
 		{"replicationcontroller-controller", declared(replicaset.NewReplication)},
-		{"namespace-controller", func() (runner, error) { return checked(namespace.New(d, s.definitions), nil) }},
+		{"namespace-controller", func() (runner, error) { return checked(namespace.New(d, s.definitions, s.aggregated), nil) }},
 		{"serviceaccount-controller", declared(serviceaccount.New)},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return checked(rootca.New(d, s.cfg.RootCA)) }},
 		{"node-lifecycle-controller", func() (runner, error) { return checked(nodelifecycle.New(d, s.cfg.NodeGrace), nil) }},

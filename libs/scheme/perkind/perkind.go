@@ -11,18 +11,24 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 )
 
+// Kinds are kinds that come and go, such as those of a *scheme.Table.
+type Kinds interface {
+	// Follow returns the kinds that there are, and a channel that is closed when there are others.
+	Follow() (kinds []*scheme.Kind, changed <-chan struct{})
+}
+
 // Run calls run for every kind of a table: at once for those that are served now, later for those
 // that are installed. When a kind is removed, the context of its run is cancelled with the cause
 // scheme.ErrRemoved. A kind of the same resource that comes later waits for the end of that run. Run
 // returns when ctx has ended or a run has failed, and all runs have returned.
-func Run(ctx context.Context, table *scheme.Table, run func(ctx context.Context, kind *scheme.Kind) error) error {
+func Run(ctx context.Context, table Kinds, run func(ctx context.Context, kind *scheme.Kind) error) error {
 	return RunOf(ctx, table, func(kinds []*scheme.Kind) []*scheme.Kind { return kinds }, run)
 }
 
 // RunOf is Run for those kinds that choose returns of all kinds of the table. A kind that is no longer chosen
 // counts as removed.
 func RunOf(
-	ctx context.Context, table *scheme.Table, choose func(kinds []*scheme.Kind) []*scheme.Kind,
+	ctx context.Context, table Kinds, choose func(kinds []*scheme.Kind) []*scheme.Kind,
 	run func(ctx context.Context, kind *scheme.Kind) error,
 ) error {
 	group, ctx := errgroup.WithContext(ctx)

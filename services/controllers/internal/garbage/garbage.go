@@ -2,7 +2,7 @@
 // for dependents (foreground) or release them (orphan), as Kubernetes' garbage collector does
 // (kubernetes, pkg/controller/garbagecollector).
 //
-// It follows every kind of the table itself and keeps only metadata. It acts only on an object that
+// It follows every kind of the table itself, and those of aggregated APIs, and keeps only metadata. It acts only on an object that
 // it has just read from the API.
 //
 // It is not declared by a controller.Spec: its keys are UIDs of objects of all kinds, and what asks for them
@@ -25,8 +25,10 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/events"
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/aggregatedkinds"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
@@ -43,18 +45,23 @@ const (
 type Collector struct {
 	deps        controller.Deps
 	definitions *customresources.Definitions
+	aggregated  *aggregatedkinds.Kinds
 	source      informer.Source
+	remote      informer.Source // of aggregated kinds, over HTTP
 	graph       *graph
 	events      *events.Recorder
 	// kinds are those that are collected, by group and kind.
 	kinds *scheme.Derived[map[schema.GroupKind]*scheme.Kind]
 }
 
-// New returns a collector that follows all kinds through source, custom ones as they are defined.
-func New(d controller.Deps, definitions *customresources.Definitions, source informer.Source) *Collector {
+// New returns a collector that follows all kinds through source, custom ones as they are defined, and over HTTP those of
+// aggregated APIs.
+func New(
+	d controller.Deps, definitions *customresources.Definitions, aggregated *aggregatedkinds.Kinds, source informer.Source,
+) *Collector {
 	return &Collector{
-		deps: d, definitions: definitions, source: source, graph: newGraph(),
-		events: d.Events(name),
+		deps: d, definitions: definitions, aggregated: aggregated,
+		source: source, remote: listwatch.New(d.Client, d.Logger), graph: newGraph(), events: d.Events(name),
 		kinds: scheme.Derive(d.Client.Table(), func(kinds []*scheme.Kind) map[schema.GroupKind]*scheme.Kind {
 			by := map[schema.GroupKind]*scheme.Kind{}
 			for _, kind := range collected(kinds) {
@@ -231,7 +238,7 @@ const (
 
 // ownerState reads an owner from the API.
 func (c *Collector) ownerState(ctx context.Context, item node, ref metav1.OwnerReference) (ownerState, error) {
-	kind := c.kinds.Get()[kindOf(ref)]
+	kind := c.kind(kindOf(ref))
 	if kind == nil {
 		return c.lostOwner(item, ref), nil
 	}

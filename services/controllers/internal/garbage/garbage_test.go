@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/aggregatedkinds"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
@@ -29,8 +30,10 @@ func start(t *testing.T, objs ...scheme.Object) *controltest.Plane {
 	p := controltest.New(t, objs...)
 	p.Allow("get list watch patch update delete *", controltest.Events)
 	definitions := customresources.New(p.Deps())
-	c := New(p.Deps(), definitions, listwatch.New(p.Client, p.Config.Logger))
+	aggregated := aggregatedkinds.New(p.Deps())
+	c := New(p.Deps(), definitions, aggregated, listwatch.New(p.Client, p.Config.Logger))
 	p.Add(definitions.Follow)
+	p.Add(aggregated.Run)
 	p.Add(c.Follow)
 	p.Add(c.Run)
 	p.Start()
@@ -294,7 +297,7 @@ func TestWhatIsKnownIsTooOld(t *testing.T) {
 		p := start(t, set("rs"), set("other"), pod("a", owner("apps/v1", "ReplicaSet", "gone", false)))
 		want(t, p, "ReplicaSet/other", "ReplicaSet/rs")
 		definitions := customresources.New(p.Deps())
-		c := New(p.Deps(), definitions, listwatch.New(p.Client, p.Config.Logger))
+		c := New(p.Deps(), definitions, aggregatedkinds.New(p.Deps()), listwatch.New(p.Client, p.Config.Logger))
 		kind := c.kinds.Get()[kindOf(owner("apps/v1", "ReplicaSet", "gone", false))]
 		c.graph.noteAbsent(identity{kind: kind, namespace: "default", name: "gone", uid: "gone-uid"})
 		pods := c.kinds.Get()[kindOf(owner("v1", "Pod", "b", false))]

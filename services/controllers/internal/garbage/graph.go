@@ -59,6 +59,7 @@ type graph struct {
 
 // view is how far a kind is known.
 type view struct {
+	kind     *scheme.Kind
 	require  func(revision int64)
 	revision int64 // 0 until the first whole view
 }
@@ -85,7 +86,7 @@ func newGraph() *graph {
 func (g *graph) begin(kind *scheme.Kind, require func(int64)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.followed[kind.GroupResource()] = &view{require: require}
+	g.followed[kind.GroupResource()] = &view{kind: kind, require: require}
 	if g.byKind[kind.GroupResource()] == nil {
 		g.byKind[kind.GroupResource()] = map[string]types.UID{}
 	}
@@ -96,6 +97,9 @@ func (g *graph) begin(kind *scheme.Kind, require func(int64)) {
 func (g *graph) end(kind *scheme.Kind, succeeded bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if known := g.followed[kind.GroupResource()]; known != nil && known.kind != kind {
+		return // Another server's has begun already.
+	}
 	delete(g.followed, kind.GroupResource())
 	if succeeded {
 		return
@@ -124,6 +128,8 @@ type sink struct {
 	informer.SinkDefaults
 	graph *graph
 	kind  *scheme.Kind
+	// remote objects are another server's, whose revisions say nothing here.
+	remote bool
 }
 
 var _ informer.Sink = sink{}
@@ -146,7 +152,7 @@ func (s sink) Replace(at fabric.Position, objects []informer.Object) {
 		}
 	}
 	for _, obj := range objects {
-		g.put(s.kind, obj)
+		s.put(obj)
 	}
 	g.seen(s.kind, at.Revision)
 }
@@ -169,16 +175,17 @@ func (s sink) Apply(changes []informer.Change, revision int64) {
 			if before != "" && before != change.Object.GetUID() {
 				g.lose(before)
 			}
-			g.put(s.kind, change.Object)
+			s.put(change.Object)
 		}
 	}
 	g.seen(s.kind, revision)
 }
 
-// put adds or changes a node. The caller holds mu.
-func (g *graph) put(kind *scheme.Kind, obj informer.Object) {
+// put adds or changes a node. The caller holds the graph's mu.
+func (s sink) put(obj informer.Object) {
+	g, kind := s.graph, s.kind
 	revision, err := strconv.ParseInt(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
+	if err != nil || s.remote {
 		revision = 0
 	}
 	next := &node{

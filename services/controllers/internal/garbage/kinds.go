@@ -20,7 +20,7 @@ import (
 
 const (
 	// customPatience is how long the collector waits for views of custom resources, which a conversion
-	// webhook may hold up (Kubernetes, initialSyncTimeout).
+	// webhook may hold up, and of other servers' (Kubernetes, initialSyncTimeout).
 	customPatience = 30 * time.Second
 	// lastWords is how long a follower goes on after its kind has gone, to hear that objects were deleted
 	// before it.
@@ -39,18 +39,31 @@ func (c *Collector) Follow(ctx context.Context) error {
 	group.Go(func() error { c.becomeWhole(ctx); return nil })
 	group.Go(func() error {
 		return perkind.RunOf(ctx, c.deps.Client.Table(), collected, func(served context.Context, kind *scheme.Kind) error {
-			return c.follow(ctx, served, kind)
+			return c.follow(ctx, served, kind, false)
+		})
+	})
+	group.Go(func() error {
+		return perkind.Run(ctx, c.aggregated, func(served context.Context, kind *scheme.Kind) error {
+			return c.follow(ctx, served, kind, true)
 		})
 	})
 	return group.Wait()
 }
 
-// follow follows a kind until ctx ends, or the kind is no longer served.
-func (c *Collector) follow(ctx, served context.Context, kind *scheme.Kind) error {
+// follow follows a kind, of another server if it is remote, until ctx ends or the kind is no longer served.
+func (c *Collector) follow(ctx, served context.Context, kind *scheme.Kind, remote bool) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	follower := c.source.Follower(kind, informer.View{}, sink{graph: c.graph, kind: kind})
-	c.graph.begin(kind, follower.Require)
+	source := c.source
+	if remote {
+		source = c.remote
+	}
+	follower := source.Follower(kind, informer.View{}, sink{graph: c.graph, kind: kind, remote: remote})
+	require := follower.Require
+	if remote {
+		require = func(int64) {} // Its server does not know the revisions of etcd here.
+	}
+	c.graph.begin(kind, require)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := follower.Run(ctx); err != nil {
@@ -76,7 +89,7 @@ func (c *Collector) follow(ctx, served context.Context, kind *scheme.Kind) error
 
 // succeeded reports whether another kind is served in the place of one that has gone, with the same objects.
 func (c *Collector) succeeded(kind *scheme.Kind) bool {
-	next := c.kinds.Get()[kind.GroupKind()]
+	next := c.kind(kind.GroupKind())
 	return next != nil && next.GroupResource() == kind.GroupResource()
 }
 
@@ -99,18 +112,37 @@ func (c *Collector) drain(ctx context.Context, kind *scheme.Kind) {
 	}
 }
 
-// becomeWhole waits until the graph has had a view of every kind, of custom ones only for a while.
+// kind returns the kind by which the collector reads objects of this group and kind; nil if none is known.
+func (c *Collector) kind(name schema.GroupKind) *scheme.Kind {
+	if kind := c.kinds.Get()[name]; kind != nil {
+		return kind
+	}
+	return c.aggregated.Kind(name)
+}
+
+// behind returns the kinds whose view is older than a revision, and a channel that is closed when one of them has
+// had its first view. Other servers have revisions of their own, so that a first view is all that theirs need.
+func (c *Collector) behind(revision int64) (behind []*scheme.Kind, moved <-chan struct{}) {
+	behind, moved = c.graph.behind(collected(c.deps.Client.Table().Kinds()), revision)
+	kinds, _ := c.aggregated.Follow()
+	remote, _ := c.graph.behind(kinds, 1)
+	return append(behind, remote...), moved
+}
+
+// becomeWhole waits until the graph has had a view of every kind, of custom and aggregated ones only for a while.
 func (c *Collector) becomeWhole(ctx context.Context) {
-	select {
-	case <-c.definitions.Done():
-	case <-ctx.Done():
-		return
+	for _, known := range []informer.DoneChecker{c.definitions, c.aggregated} {
+		select {
+		case <-known.Done():
+		case <-ctx.Done():
+			return
+		}
 	}
 	enough := time.NewTimer(customPatience)
 	defer enough.Stop()
 	impatient := false
 	for {
-		missing, moved := c.graph.behind(collected(c.deps.Client.Table().Kinds()), 1)
+		missing, moved := c.behind(1)
 		if impatient {
 			missing = slices.DeleteFunc(missing, isCustom)
 		}
@@ -122,7 +154,7 @@ func (c *Collector) becomeWhole(ctx context.Context) {
 		case <-moved:
 		case <-enough.C:
 			impatient = true
-			c.deps.Logger.WarnContext(ctx, "collecting garbage without knowing all custom resources yet", "missing", len(missing))
+			c.deps.Logger.WarnContext(ctx, "collecting garbage without knowing all custom and aggregated resources yet", "missing", len(missing))
 		case <-ctx.Done():
 			return
 		}
@@ -132,7 +164,7 @@ func (c *Collector) becomeWhole(ctx context.Context) {
 func isCustom(kind *scheme.Kind) bool { return kind.Custom }
 
 // catchUp reports whether any kind is not yet known as of the revision of an object that is being deleted,
-// and asks its follower to catch up. It does not wait long for custom kinds.
+// and asks its follower to catch up. It does not wait long for custom and aggregated kinds.
 func (c *Collector) catchUp(ctx context.Context, item node) bool {
 	patient := time.Since(item.since) < customPatience
 	if patient {
@@ -142,7 +174,7 @@ func (c *Collector) catchUp(ctx context.Context, item node) bool {
 			return true
 		}
 	}
-	behind, _ := c.graph.behind(collected(c.deps.Client.Table().Kinds()), item.revision)
+	behind, _ := c.behind(item.revision)
 	c.graph.require(behind, item.revision)
 	if !patient {
 		behind = slices.DeleteFunc(behind, isCustom)
@@ -157,7 +189,7 @@ func (c *Collector) lostOwner(item node, ref metav1.OwnerReference) ownerState {
 		return ownerAbsent
 	}
 	c.graph.await(item.uid, kindOf(ref))
-	if c.kinds.Get()[kindOf(ref)] != nil {
+	if c.kind(kindOf(ref)) != nil {
 		c.graph.lookAgain(item.uid) // It was installed meanwhile.
 	}
 	return ownerUnknown

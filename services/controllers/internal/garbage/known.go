@@ -16,7 +16,7 @@ func (c *Collector) collectKnown(ctx context.Context, item node) (done bool, err
 		return false, nil
 	}
 	for _, ref := range item.owners {
-		kind := c.kinds.Get()[kindOf(ref)]
+		kind := c.kind(kindOf(ref))
 		if kind == nil || kind.Namespaced && item.namespace == "" || !c.graph.isAbsent(ownerOf(item, kind, ref)) ||
 			c.graph.elsewhere(ref, item.namespace) {
 			return false, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/customkinds"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/controllers/internal/aggregatedkinds"
 )
 
 const (
@@ -32,7 +34,7 @@ type remains struct {
 	objects    map[string]int // by resource, "deployments.apps"
 	finalizers map[string]int // objects that wait for one, by finalizer
 	faults     []error
-	undefined  error         // why it is not known which custom resources there are
+	undefined  error         // why it is not known which resources there are
 	wait       time.Duration // after which to check again
 }
 
@@ -41,8 +43,9 @@ func (r remains) any() bool { return len(r.objects) > 0 }
 func (r remains) err() error { return errors.Join(errors.Join(r.faults...), r.undefined) }
 
 // empty deletes all content of a namespace. Pods go first, with their grace period, so that what
-// they use does not disappear while they shut down (KEP-5080); everything else follows. It is empty only
-// if the apiserver, asked at that moment, has defined no other kinds.
+// they use does not disappear while they shut down (KEP-5080); everything else follows, also what other
+// API servers hold. It is empty only if the apiserver, asked at that moment, has defined no other kinds, and if
+// each of the other servers has said which kinds it has.
 func (r *reconciler) empty(ctx context.Context, namespace string) remains {
 	left := remains{objects: map[string]int{}, finalizers: map[string]int{}}
 	table := r.client.Table()
@@ -53,13 +56,16 @@ func (r *reconciler) empty(ctx context.Context, namespace string) remains {
 	}
 	emptied := map[*scheme.Kind]bool{pods: true}
 	r.emptyKinds(ctx, namespace, emptied, &left)
+	r.emptyAggregated(ctx, namespace, &left)
 	if left.any() || len(left.faults) > 0 {
 		return left
 	}
 	// The namespace is empty only if it holds nothing of a kind that was defined a moment ago either.
-	if left.undefined = r.definitions.Refresh(ctx); left.undefined == nil {
-		r.emptyKinds(ctx, namespace, emptied, &left)
+	if err := r.definitions.Refresh(ctx); err != nil {
+		left.undefined = errors.Join(left.undefined, err)
+		return left
 	}
+	r.emptyKinds(ctx, namespace, emptied, &left)
 	return left
 }
 
@@ -73,19 +79,59 @@ func (r *reconciler) emptyKinds(ctx context.Context, namespace string, emptied m
 	}
 }
 
-func (r *reconciler) emptyKind(ctx context.Context, namespace string, kind *scheme.Kind, left *remains) {
+// emptyAggregated deletes what other API servers hold in a namespace.
+func (r *reconciler) emptyAggregated(ctx context.Context, namespace string, left *remains) {
+	resources, err := r.aggregated.Discover(ctx)
+	left.undefined = err
+	for _, resource := range resources {
+		switch kind := resource.Kind; {
+		case !kind.Namespaced:
+		case resource.Listed:
+			r.emptyKind(ctx, namespace, kind, left)
+		case !kind.DeletedOneByOne:
+			// What cannot be listed does not keep the namespace either (Kubernetes, deleteAllContentForGroupVersionResource).
+			r.deleteAll(ctx, namespace, kind, left)
+		}
+	}
+}
+
+// deleteAll deletes the objects of a kind in a namespace. It reports whether that went well.
+func (r *reconciler) deleteAll(ctx context.Context, namespace string, kind *scheme.Kind, left *remains) bool {
 	background := metav1.DeletePropagationBackground
-	resource := kind.Resource + "." + kind.Group
-	err := r.client.Do(ctx, client.Call{
-		Verb: "deletecollection", Kind: kind, Namespace: namespace, Options: &metav1.ListOptions{},
-		Body: &metav1.DeleteOptions{PropagationPolicy: &background},
-	}, nil)
+	opts := &metav1.DeleteOptions{PropagationPolicy: &background}
+	var err error
+	if kind.DeletedOneByOne {
+		err = r.deleteEach(ctx, namespace, kind, opts)
+	} else {
+		err = r.client.Do(ctx, client.Call{
+			Verb: "deletecollection", Kind: kind, Namespace: namespace, Options: &metav1.ListOptions{}, Body: opts,
+		}, nil)
+	}
 	if err != nil {
-		left.faults = append(left.faults, fmt.Errorf("deleting %s: %w", resource, err))
+		left.faults = append(left.faults, fmt.Errorf("deleting %s: %w", kind.GroupResource(), err))
+	}
+	return err == nil
+}
+
+// deleteEach deletes the objects of a kind in a namespace, one after the other.
+func (r *reconciler) deleteEach(ctx context.Context, namespace string, kind *scheme.Kind, opts *metav1.DeleteOptions) error {
+	var faults []error
+	err := r.each(ctx, namespace, kind, func(obj scheme.Object) {
+		err := r.client.Do(ctx, client.Call{Verb: "delete", Kind: kind, Namespace: namespace, Name: obj.GetName(), Options: opts}, nil)
+		if err != nil && !apierrors.IsNotFound(err) {
+			faults = append(faults, err)
+		}
+	})
+	return errors.Join(append(faults, err)...)
+}
+
+func (r *reconciler) emptyKind(ctx context.Context, namespace string, kind *scheme.Kind, left *remains) {
+	resource := kind.Resource + "." + kind.Group
+	if !r.deleteAll(ctx, namespace, kind, left) {
 		return
 	}
 	unheld := 0
-	err = r.each(ctx, namespace, kind, func(obj scheme.Object) {
+	err := r.each(ctx, namespace, kind, func(obj scheme.Object) {
 		left.objects[resource]++
 		for _, finalizer := range obj.GetFinalizers() {
 			left.finalizers[finalizer]++
@@ -171,6 +217,9 @@ func setConditions(status *corev1.NamespaceStatus, r remains, now metav1.Time) {
 	undefined := ""
 	if r.undefined != nil {
 		undefined = r.undefined.Error()
+	}
+	if incomplete := (*aggregatedkinds.Incomplete)(nil); errors.As(r.undefined, &incomplete) {
+		undefined = fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(incomplete.Failed), r.undefined)
 	}
 	set(corev1.NamespaceDeletionDiscoveryFailure, r.undefined != nil,
 		"ResourcesDiscovered", "All resources successfully discovered", "DiscoveryFailed", undefined)

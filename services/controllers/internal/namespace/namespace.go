@@ -16,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/aggregatedkinds"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 )
@@ -31,16 +32,20 @@ const (
 // reconciler reconciles namespaces.
 type reconciler struct {
 	definitions *customresources.Definitions
+	aggregated  *aggregatedkinds.Kinds
 	namespaces  *controller.Objects[*corev1.Namespace]
 	client      client.Interface
 }
 
-// New declares the namespace controller. It empties namespaces of the kinds of definitions too.
-func New(d controller.Deps, definitions *customresources.Definitions) *controller.Spec {
-	r := &reconciler{definitions: definitions, namespaces: controller.For[*corev1.Namespace](d), client: d.Client}
+// New declares the namespace controller. It empties namespaces of the kinds of definitions and of aggregated APIs
+// too.
+func New(d controller.Deps, definitions *customresources.Definitions, aggregated *aggregatedkinds.Kinds) *controller.Spec {
+	r := &reconciler{
+		definitions: definitions, aggregated: aggregated, namespaces: controller.For[*corev1.Namespace](d), client: d.Client,
+	}
 	r.namespaces.Handle = changed
 	return &controller.Spec{
-		Name: name, Resource: "namespaces", Workers: workers, Unhurried: true, WaitFor: []informer.DoneChecker{definitions},
+		Name: name, Resource: "namespaces", Workers: workers, Unhurried: true, WaitFor: []informer.DoneChecker{definitions, aggregated},
 		For: r.namespaces, Reconcile: r.reconcile,
 	}
 }

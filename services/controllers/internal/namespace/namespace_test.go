@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/services/controllers/internal/aggregatedkinds"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
@@ -32,8 +33,10 @@ func startOn(t *testing.T, p *controltest.Plane) *controltest.Plane {
 	t.Helper()
 	p.Allow("update /namespaces/finalize", "update /namespaces/status", "get list watch delete deletecollection *")
 	definitions := customresources.New(p.Deps())
+	aggregated := aggregatedkinds.New(p.Deps())
 	p.Add(definitions.Follow)
-	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, definitions) })
+	p.Add(aggregated.Run)
+	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, definitions, aggregated) })
 	p.Start()
 	for _, name := range []string{"x", "y"} {
 		controltest.Create(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

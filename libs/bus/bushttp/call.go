@@ -42,7 +42,9 @@ type call struct {
 	heard         time.Time
 	done          bool  // no more messages are expected
 	err           error // what Read returns when the queue is empty, once done
-	settled       bool  // the unused credit was returned
+	settled       bool  // no more of the response is expected
+	dropped       bool  // nothing of the response is kept
+	held          uint64
 	// switched means that the connection is upgraded. Then each direction ends by itself: inEnded is that
 	// from the server, outEnded that to it.
 	switched, inEnded, outEnded bool
@@ -153,7 +155,6 @@ func (c *call) add(f protocol.Frame) error {
 	if n > 0 {
 		c.queue = append(c.queue, f.Body)
 		c.received += n
-		c.transport.unused.Add(-int64(n))
 	}
 	return nil
 }
@@ -200,7 +201,7 @@ func (c *call) fail(err error) {
 	case lost:
 		err = reset(err)
 	default:
-		c.queue = nil
+		c.drop()
 	}
 	c.finish(err)
 	if c.response == nil {
@@ -243,12 +244,28 @@ func (c *call) notify(what protocol.Kind, number uint64) {
 	}
 }
 
-// settle returns the unused credit. The lock is held.
+// settle records that no more of the response is expected. The lock is held.
 func (c *call) settle() {
-	if !c.settled {
-		c.settled = true
-		c.transport.unused.Add(-int64(c.granted - c.received))
+	c.settled = true
+	c.hold()
+}
+
+// hold counts what the call holds, or may come to hold, in the budget. The lock is held.
+func (c *call) hold() {
+	now := c.granted - c.read
+	switch {
+	case c.dropped:
+		now = 0
+	case c.settled:
+		now = c.received - c.read
 	}
+	c.held = c.transport.budget.Hold(c.held, now)
+}
+
+// drop forgets what was received. The lock is held.
+func (c *call) drop() {
+	c.queue, c.dropped = nil, true
+	c.hold()
 }
 
 func (c *call) accepted() bool {
@@ -311,6 +328,7 @@ func (b body) Read(p []byte) (int, error) {
 			}
 			c.read += uint64(n)
 			grant := c.grant()
+			c.hold()
 			c.mu.Unlock()
 			if grant > 0 {
 				c.notify(protocol.KindCredit, grant)
@@ -337,12 +355,11 @@ func (b body) Read(p []byte) (int, error) {
 // grant raises the credit if it is time to, and returns the new total; 0 if it has not changed. The
 // lock is held.
 func (c *call) grant() uint64 {
-	window := c.transport.window()
+	window := c.transport.budget.Window()
 	next := c.read + window
 	if c.done || c.inEnded || next <= c.granted || next-c.granted < window/2 {
 		return 0
 	}
-	c.transport.unused.Add(int64(next - c.granted))
 	c.granted = next
 	return next
 }
@@ -352,6 +369,7 @@ func (b body) Close() error {
 	b.fail(errBodyClosed)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.queue, b.err = nil, errBodyClosed
+	b.drop()
+	b.err = errBodyClosed
 	return nil
 }

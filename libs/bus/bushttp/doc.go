@@ -14,9 +14,10 @@
 //
 // Neither end sends more than the other has granted as credit. The reader of a body grants credit
 // as it reads, and a handler grants none before it starts reading. So a slow reader holds back only
-// the writer of its own body. All calls of a Transport together have at most about 32 MB of unused
-// credit. So even on a slow connection they stay below the 48 MB at which NATS drops messages to a
-// subscriber.
+// the writer of its own body. What the readers of a Transport, or of Transports with one Budget, have granted
+// and not read is about 32 MB at most, and so is that of a Server: the more it is, the less each body may be ahead of
+// its reader, from 1 MB down to 32 KB. So even on a slow connection they stay below the 48 MB at which NATS drops
+// messages to a subscriber.
 //
 // A caller sends beats: a few times within Patience it asks every apiserver that is serving its
 // calls about all of them. The answer says how far each call is. So within Patience both ends learn

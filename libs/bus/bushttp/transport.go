@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
@@ -20,12 +19,11 @@ import (
 // DefaultPatience is how long an end may be silent before the other considers it gone.
 const DefaultPatience = protocol.Patience
 
-// minWindow and protocol.MaxWindow bound how many bytes the writer of a body may be ahead of its reader.
-const minWindow = 32 << 10
+// Budget bounds what the readers of bodies hold together: the bytes that they granted and did not read yet.
+type Budget = protocol.Budget
 
-// windowBudget limits the unused credit of all calls of a Transport together, in bytes, in addition
-// to minWindow for each call.
-const windowBudget = 32 << 20
+// NewBudget returns a Budget of limit bytes, in addition to 32 KiB for each body.
+func NewBudget(limit int64) *Budget { return protocol.NewBudget(limit) }
 
 // Config configures a Transport.
 type Config struct {
@@ -36,6 +34,9 @@ type Config struct {
 	// Patience is DefaultPatience if 0. The Transport detects a killed apiserver after a fifth of
 	// it, an unreachable one after all of it.
 	Patience time.Duration
+	// Budget bounds what the readers of responses hold. Transports may share one; when nil, the Transport has its
+	// own, of 32 MiB.
+	Budget *Budget
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -52,8 +53,7 @@ type Transport struct {
 	sub      *bus.Subscription
 	forget   []func()
 	buffers  protocol.Buffers
-	// unused is the credit that was granted and has not been used yet.
-	unused atomic.Int64
+	budget   *Budget
 
 	mu     sync.Mutex
 	calls  map[uint64]*call
@@ -71,7 +71,10 @@ type Transport struct {
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	t := &Transport{
 		conn: cfg.Conn, node: cfg.Node, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
-		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}),
+		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}), budget: cfg.Budget,
+	}
+	if t.budget == nil {
+		t.budget = NewBudget(protocol.DefaultBudget)
 	}
 	if t.node != "" {
 		t.inbox = t.conn.InboxFor(subject.NodeAPI(t.node))
@@ -258,20 +261,14 @@ func (t *Transport) add(c *call) error {
 	}
 	t.next++
 	c.number = t.next
-	c.granted = t.window()
-	t.unused.Add(int64(c.granted))
+	c.granted = t.budget.Window()
+	c.hold()
 	t.calls[c.number] = c
 	if !t.armed {
 		t.armed = true
 		t.timer.Reset(t.patience / protocol.BeatsInPatience)
 	}
 	return nil
-}
-
-// window returns how much credit a call may have at this moment.
-func (t *Transport) window() uint64 {
-	left := (windowBudget - t.unused.Load()) / 4
-	return uint64(min(max(left, minWindow), protocol.MaxWindow))
 }
 
 // remove forgets a call.

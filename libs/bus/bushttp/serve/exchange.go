@@ -54,6 +54,7 @@ type requestBody struct {
 	length                  int64 // as the header says; -1 if it does not
 	queue                   [][]byte
 	received, read, granted uint64
+	held                    uint64 // in the server's budget
 	done                    bool
 	err                     error // after the queue, once done
 }
@@ -69,8 +70,9 @@ func (x *exchange) begin(ctx context.Context, request *http.Request, f protocol.
 	}
 	if !x.upgrade && (request.Method == http.MethodGet || request.Method == http.MethodHead) {
 		// A body has no meaning here, and no handler would read it while a watch lasts.
-		x.body = requestBody{wake: x.body.wake, done: true, err: io.EOF}
+		x.body = requestBody{wake: x.body.wake, held: x.body.held, done: true, err: io.EOF}
 	}
+	x.hold()
 	switch {
 	case x.upgrade:
 		request.Body, request.ContentLength = http.NoBody, 0
@@ -231,13 +233,28 @@ func (x *exchange) takeBody(f protocol.Frame) error {
 			b.err = io.ErrUnexpectedEOF
 		}
 	}
+	x.hold()
 	deadline.Signal(b.wake)
 	return nil
+}
+
+// hold counts what the body holds, or may come to hold, in the server's budget. The lock is held.
+func (x *exchange) hold() {
+	b := &x.body
+	now := b.granted - b.read
+	switch {
+	case b.done && len(b.queue) == 0:
+		now = 0
+	case b.done:
+		now = b.received - b.read
+	}
+	b.held = x.server.Budget.Hold(b.held, now)
 }
 
 // endBody ends the reading of the request body. The lock is held.
 func (x *exchange) endBody(err error) {
 	x.body.queue, x.body.done, x.body.err = nil, true, err
+	x.hold()
 	deadline.Signal(x.body.wake)
 }
 
@@ -325,6 +342,7 @@ func (r incoming) Read(p []byte) (int, error) {
 				b.queue = b.queue[1:]
 			}
 			b.read += uint64(n)
+			r.hold()
 			r.want()
 			r.mu.Unlock()
 			return n, nil
@@ -351,8 +369,10 @@ func (r incoming) Read(p []byte) (int, error) {
 // reads. The lock is held.
 func (r incoming) want() {
 	b := &r.body
-	if next := b.read + protocol.MaxWindow; !b.done && !r.done && next-b.granted >= protocol.MaxWindow/2 {
+	window := r.server.Budget.Window()
+	if next := b.read + window; !b.done && !r.done && next > b.granted && next-b.granted >= window/2 {
 		b.granted = next
+		r.hold()
 		r.say(protocol.Frame{Kind: protocol.KindCredit, Number: next}.AppendTo(nil))
 	}
 }

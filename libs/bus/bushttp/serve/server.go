@@ -54,6 +54,9 @@ type Config struct {
 	Few func(asker subject.Client) bool
 	// Patience and Drain default to bushttp.DefaultPatience and DefaultDrain if 0.
 	Patience, Drain time.Duration
+	// Budget bounds what the readers of requests' bodies hold. Servers may share one; when nil, the Server has its
+	// own, of 32 MiB.
+	Budget *bushttp.Budget
 	// Serving, unless nil, is called once requests are accepted.
 	Serving func()
 	// Logger may be nil.
@@ -86,6 +89,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = bushttp.NewBudget(protocol.DefaultBudget)
 	}
 	return &Server{
 		Config: cfg, exchanges: map[string]*exchange{},

@@ -17,11 +17,15 @@ const (
 	idleTime = time.Minute
 	// sweepTime is how often idle transports are looked for.
 	sweepTime = 15 * time.Second
+	// held bounds what all nodes together have sent and clients have not read yet, in bytes, in addition to 32 KiB for
+	// each request. It is below what NATS keeps for one subscriber.
+	held = 32 << 20
 )
 
 // Nodes calls node agents over the bus. Any goroutine may use it.
 type Nodes struct {
 	conn   func() *bus.Conn
+	budget *bushttp.Budget
 	logger *slog.Logger
 
 	mu    sync.Mutex
@@ -37,7 +41,7 @@ type node struct {
 
 // NewNodes returns Nodes. conn returns the bus, or nil until it is reached.
 func NewNodes(conn func() *bus.Conn, logger *slog.Logger) *Nodes {
-	return &Nodes{conn: conn, logger: logger, nodes: map[string]*node{}}
+	return &Nodes{conn: conn, budget: bushttp.NewBudget(held), logger: logger, nodes: map[string]*node{}}
 }
 
 // Run closes the transports that nobody uses, and all of them, with what they carry, once ctx ends.
@@ -104,7 +108,7 @@ func (n *Nodes) begin(name string) (*node, error) {
 			return nil, bus.ErrDisconnected
 		}
 		// It ends with Run, and not with the request that happens to be the first.
-		transport, err := bushttp.New(context.Background(), bushttp.Config{Conn: conn, Node: name, Logger: n.logger})
+		transport, err := bushttp.New(context.Background(), bushttp.Config{Conn: conn, Node: name, Budget: n.budget, Logger: n.logger})
 		if err != nil {
 			return nil, fmt.Errorf("calling node %s: %w", name, err)
 		}

@@ -44,6 +44,7 @@ func frontProxyFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 func requestFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unbounded(set, &cfg.Limits.MaxReads, "max-requests-inflight", apiserver.DefaultMaxReads, "maximum number of reading requests in flight; 0 for no limit")
 	unbounded(set, &cfg.Limits.MaxWrites, "max-mutating-requests-inflight", apiserver.DefaultMaxWrites, "maximum number of mutating requests in flight; 0 for no limit")
+	unbounded(set, &cfg.Limits.MaxSessions, "max-sessions-inflight", apiserver.DefaultMaxSessions, "maximum number of logs, exec, attach, port-forward and proxy requests in flight, of which one user has at most a quarter; 0 for no limit")
 	cfg.Limits.RequestTimeout = apiserver.DefaultRequestTimeout
 	set.Var((*positiveDuration)(&cfg.Limits.RequestTimeout), "request-timeout", "timeout of a request, unless it is long-running like watches and logs")
 	set.StringSliceVar(&cfg.Serving.AllowedOrigins, "cors-allowed-origins", nil, "regular expressions of origins whose scripts may use the API from a browser, anchored at both ends of the host like //example\\.com(:|$); when empty, none")

@@ -20,15 +20,15 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 	for name, c := range map[string]struct {
 		args                                  []string
 		noAnonymous, noBootstrap, noExtension bool
-		reads, writes                         int
+		reads, writes, sessions               int
 		timeout                               time.Duration
 		fails                                 bool
 	}{
 		"nothing":       {reads: 400, writes: 200},
 		"all off":       {args: []string{"--anonymous-auth=false", "--enable-bootstrap-token-auth=false", "--service-account-extend-token-expiration=false"}, noAnonymous: true, noBootstrap: true, noExtension: true, reads: 400, writes: 200},
 		"all on":        {args: []string{"--anonymous-auth", "--enable-bootstrap-token-auth", "--service-account-extend-token-expiration=true"}, reads: 400, writes: 200},
-		"other bounds":  {args: []string{"--max-requests-inflight=7", "--max-mutating-requests-inflight", "8"}, reads: 7, writes: 8},
-		"no bounds":     {args: []string{"--max-requests-inflight=0", "--max-mutating-requests-inflight=0"}, reads: -1, writes: -1},
+		"other bounds":  {args: []string{"--max-requests-inflight=7", "--max-mutating-requests-inflight", "8", "--max-sessions-inflight=9"}, reads: 7, writes: 8, sessions: 9},
+		"no bounds":     {args: []string{"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--max-sessions-inflight=0"}, reads: -1, writes: -1, sessions: -1},
 		"less than any": {args: []string{"--max-requests-inflight=-1"}, fails: true},
 		"no number":     {args: []string{"--max-requests-inflight=x"}, fails: true},
 		"less time":     {args: []string{"--request-timeout=10s"}, reads: 400, writes: 200, timeout: 10 * time.Second},
@@ -50,8 +50,8 @@ func TestFlagsThatSayTheOpposite(t *testing.T) {
 		}
 		auth := cfg.Authentication
 		if auth.NoAnonymous != c.noAnonymous || auth.NoBootstrapTokens != c.noBootstrap || auth.NoTokenExtension != c.noExtension || cfg.Limits.MaxReads != c.reads || cfg.Limits.MaxWrites != c.writes ||
-			cfg.Limits.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
-			t.Errorf("%s: %+v, %d, %d, %v", name, auth, cfg.Limits.MaxReads, cfg.Limits.MaxWrites, cfg.Limits.RequestTimeout)
+			cfg.Limits.MaxSessions != cmp.Or(c.sessions, 4000) || cfg.Limits.RequestTimeout != cmp.Or(c.timeout, time.Minute) {
+			t.Errorf("%s: %+v, %+v", name, auth, cfg.Limits)
 		}
 	}
 }

@@ -32,6 +32,7 @@ const (
 	DefaultIssuer                 = config.DefaultIssuer
 	DefaultMaxReads               = config.DefaultMaxReads
 	DefaultMaxWrites              = config.DefaultMaxWrites
+	DefaultMaxSessions            = config.DefaultMaxSessions
 	DefaultAuditMode              = config.DefaultAuditMode
 	DefaultAuditSize              = config.DefaultAuditSize
 	DefaultAuditAge               = config.DefaultAuditAge

@@ -58,7 +58,9 @@ func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error
 		API: api, Other: other, Remote: p.remote, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
 		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.Limits.RequestTimeout,
 		Origins: origins, GoawayChance: p.cfg.Serving.GoawayChance,
-		Limits: filters.Limits{Reads: p.cfg.Limits.MaxReads, Writes: p.cfg.Limits.MaxWrites, NoShares: p.cfg.Limits.NoShares},
+		Limits: filters.Limits{
+			Reads: p.cfg.Limits.MaxReads, Writes: p.cfg.Limits.MaxWrites, Sessions: p.cfg.Limits.MaxSessions, NoShares: p.cfg.Limits.NoShares,
+		},
 	}), nil
 }
 

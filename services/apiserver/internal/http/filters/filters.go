@@ -243,15 +243,13 @@ func (q *request) impersonate() {
 }
 
 func (q *request) enter() {
-	if !q.long {
-		leave, ok := q.limits.acquire(q.wants, q.user)
-		if !ok {
-			q.Metrics.drop(q.wants, q.what)
-			q.Encoder.Error(q.w, q.r, response.TooManyRequests(retryAfter))
-			return
-		}
-		defer leave()
+	leave, ok := q.slot()
+	if !ok {
+		q.Metrics.drop(q.requestKind(), q.what)
+		q.Encoder.Error(q.w, q.r, response.TooManyRequests(retryAfter))
+		return
 	}
+	defer leave()
 	if err := cmp.Or(q.authorize(), q.invalid); err != nil {
 		q.Encoder.Error(q.w, q.r, err)
 		return
@@ -266,6 +264,28 @@ func (q *request) enter() {
 		return
 	}
 	q.Other.ServeHTTP(q.w, q.r)
+}
+
+// slot reserves a slot for a request that needs one, and returns false if none is free.
+func (q *request) slot() (leave func(), ok bool) {
+	switch {
+	case !q.long:
+		return q.limits.acquire(q.wants, q.user)
+	case isSession(q.wants):
+		return q.limits.begin(q.wants, q.user)
+	}
+	return func() {}, true
+}
+
+// requestKind returns the label of a request that was turned away.
+func (q *request) requestKind() string {
+	switch {
+	case q.long:
+		return "session"
+	case isRead(q.wants):
+		return "readOnly"
+	}
+	return "mutating"
 }
 
 // trace starts the span of a request; end ends it. Only the plane's own users and members of

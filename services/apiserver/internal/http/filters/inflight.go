@@ -23,11 +23,13 @@ const (
 	planeShare  = 4
 )
 
-// Limits bound the requests in flight. Long-running requests don't count, nor do those of
-// administrators and probes.
+// Limits bound the requests in flight. Requests of administrators and probes don't count.
 type Limits struct {
-	// Reads and Writes are the bounds; there is no bound if not positive.
+	// Reads and Writes are the bounds of requests that are not long-running; there is no bound if not positive.
 	Reads, Writes int
+	// Sessions bounds the long-running requests that carry streams from elsewhere: logs, exec, attach, port-forward
+	// and proxies. There is no bound if not positive.
+	Sessions int
 	// NoShares hands out slots first come, first served. It is for measurements.
 	NoShares bool
 }
@@ -44,11 +46,26 @@ const (
 )
 
 // limits are the slots for requests in flight.
-type limits struct{ reads, writes *pool }
+type limits struct{ reads, writes, sessions *pool }
 
 func newLimits(cfg Limits) limits {
-	return limits{reads: newPool(cfg.Reads, cfg.NoShares), writes: newPool(cfg.Writes, cfg.NoShares)}
+	l := limits{reads: newPool(cfg.Reads, cfg.NoShares), writes: newPool(cfg.Writes, cfg.NoShares)}
+	if each := max(1, cfg.Sessions/userShare); cfg.Sessions > 0 {
+		if cfg.NoShares {
+			each = cfg.Sessions
+		}
+		l.sessions = &pool{open: inflight.New(cfg.Sessions, each)}
+	}
+	return l
 }
+
+// begin reserves a slot for a session and returns false if none is free.
+func (l limits) begin(a authz.Attributes, user authn.User) (leave func(), ok bool) {
+	return l.sessions.acquire(user.Name, classOf(a, user))
+}
+
+// isSession reports whether a long-running request carries a stream from elsewhere.
+func isSession(a authz.Attributes) bool { return a.IsResource() && a.Verb != "watch" }
 
 // acquire reserves a slot for a request and returns false if none is free.
 func (l limits) acquire(a authz.Attributes, user authn.User) (leave func(), ok bool) {

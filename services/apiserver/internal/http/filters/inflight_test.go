@@ -133,6 +133,56 @@ func TestNoShares(t *testing.T) {
 	}
 }
 
+// TestSessions checks which long-running requests need a slot, and how many one user gets.
+func TestSessions(t *testing.T) {
+	c := newChain(t, prometheus.NewRegistry(), nil)
+	c.limits = newLimits(Limits{Reads: 1, Writes: 1, Sessions: 8})
+	take := func(a authz.Attributes, user authn.User) (got int) {
+		for ; got < 20; got++ {
+			if _, ok := (&request{Chain: c, wants: a, user: user, long: true}).slot(); !ok {
+				break
+			}
+		}
+		return got
+	}
+	exec := authz.Attributes{Verb: "create", Resource: "pods", Subresource: "exec", Name: "p"}
+	stranger := authn.User{Name: "stranger"}
+	for _, one := range []struct {
+		name string
+		a    authz.Attributes
+		user authn.User
+		want int
+	}{
+		{"one user's sessions", exec, alice, 2},
+		{"an administrator's", exec, admin, 20},
+		{"watches", authz.Attributes{Verb: "watch", Resource: "pods"}, alice, 20},
+		{"profiles", authz.Attributes{Verb: "get", Path: "/debug/pprof/profile"}, alice, 20},
+		{"another's proxies", authz.Attributes{Verb: "get", Resource: "pods", Subresource: "proxy", Name: "p"}, stranger, 2},
+		{"proxies of Kubernetes' old form", authz.Attributes{Verb: "proxy", Resource: "nodes", Name: "n"}, scheduler, 2},
+		{"a node's logs", authz.Attributes{Verb: "get", Resource: "pods", Subresource: "log", Name: "p"}, node1, 2},
+		{"what comes when there are no slots", exec, node2, 0},
+	} {
+		if got := take(one.a, one.user); got != one.want {
+			t.Errorf("%s: got %d slots, want %d", one.name, got, one.want)
+		}
+	}
+	for name, cfg := range map[string]Limits{"no limit": {}, "no shares": {Sessions: 20, NoShares: true}} {
+		c.limits = newLimits(cfg)
+		if got := take(exec, alice); got != 20 {
+			t.Errorf("%s: got %d slots, want 20", name, got)
+		}
+	}
+	metrics := prometheus.NewRegistry()
+	c = newChain(t, metrics, nil)
+	c.limits = newLimits(Limits{Sessions: 1})
+	c.limits.sessions.open.TryAcquire("somebody")
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/api/v1/namespaces/n/pods/p/exec", nil))
+	if n := sum(t, metrics, "apiserver_dropped_requests_total", "session"); w.Code != http.StatusTooManyRequests || n != 1 {
+		t.Errorf("got %d, and counted %v dropped sessions, want 429 and 1", w.Code, n)
+	}
+}
+
 // TestDroppedIsCounted: refused requests are counted, by kind and by operation.
 func TestDroppedIsCounted(t *testing.T) {
 	metrics := prometheus.NewRegistry()

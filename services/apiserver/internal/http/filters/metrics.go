@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/garboard/garboard/libs/scheme"
-	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 )
 
@@ -50,7 +49,7 @@ func NewMetrics(registerer prometheus.Registerer, table *scheme.Table) *Metrics 
 			Name: "apiserver_watch_events_total", Help: "Events sent to watches over HTTP.",
 		}, []string{"group", "version", "resource"}),
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_dropped_requests_total", Help: "Requests refused with 429, because too many were in flight.",
+			Name: "apiserver_dropped_requests_total", Help: "Requests refused with 429, because too many were in flight: readOnly, mutating, or session.",
 		}, []string{"request_kind"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_request_terminations_total", Help: "Requests that the server ended to protect itself, by the HTTP status code of the response.",
@@ -77,11 +76,7 @@ func (m *Metrics) Sent(kind *scheme.Kind) {
 }
 
 // drop counts a request that was turned away.
-func (m *Metrics) drop(wants authz.Attributes, what []string) {
-	kind := "mutating"
-	if isRead(wants) {
-		kind = "readOnly"
-	}
+func (m *Metrics) drop(kind string, what []string) {
 	m.dropped.WithLabelValues(kind).Inc()
 	m.terminated(what, http.StatusTooManyRequests)
 }

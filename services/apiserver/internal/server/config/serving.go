@@ -18,6 +18,9 @@ const (
 	DefaultMaxWrites = 200
 )
 
+// DefaultMaxSessions is the default of Limits.MaxSessions. Kubernetes has no such bound.
+const DefaultMaxSessions = 4000
+
 // Serving configures how the API is served over HTTPS.
 type Serving struct {
 	// Listen is the address to serve at, host:port. It is not used if Listener is set.
@@ -92,6 +95,9 @@ type Limits struct {
 	// MaxReads and MaxWrites bound the requests in flight, without long-running ones;
 	// DefaultMaxReads and DefaultMaxWrites if 0, no bound if negative.
 	MaxReads, MaxWrites int
+	// MaxSessions bounds the logs, exec, attach, port-forward and proxy requests in flight; DefaultMaxSessions if 0,
+	// no bound if negative.
+	MaxSessions int
 	// NoShares lets one user use both bounds up, and reserves nothing for nodes and the plane's
 	// own users. It is for measurements.
 	NoShares bool
@@ -107,6 +113,9 @@ func (l *Limits) complete() {
 	}
 	if l.MaxWrites == 0 {
 		l.MaxWrites = DefaultMaxWrites
+	}
+	if l.MaxSessions == 0 {
+		l.MaxSessions = DefaultMaxSessions
 	}
 	if l.RequestTimeout == 0 {
 		l.RequestTimeout = DefaultRequestTimeout

@@ -144,7 +144,7 @@ func New(cfg Config) (*Agent, error) {
 		Logger: cfg.Logger, Registerer: cfg.Registerer,
 	})
 	a.node, err = node.New(node.Config{
-		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Labels: cfg.Labels,
+		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Port: cfg.Port.Number(), Labels: cfg.Labels,
 		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: cfg.RuntimeVersion.Name, RuntimeVersion: cfg.RuntimeVersion.Version,
 		Simulated: cfg.Simulated, Ready: a.problem, Logger: cfg.Logger,
 		LocalVolumes: cfg.LocalVolumesDir, VolumesInUse: a.folders.List,

@@ -45,6 +45,8 @@ type Config struct {
 	Events *events.Recorder
 	// IP is the node's address.
 	IP string
+	// Port is where the agent serves the kubelet's API, for clients that connect to nodes; 0 for nowhere.
+	Port int32
 	// Labels are set on the Node in addition to Kubernetes' own.
 	Labels  map[string]string
 	MaxPods int
@@ -113,7 +115,8 @@ func New(cfg Config) (*Node, error) {
 				{Type: corev1.NodeInternalIP, Address: cfg.IP},
 				{Type: corev1.NodeHostName, Address: cfg.Name},
 			},
-			NodeInfo: systemInfo(cfg.Runtime + "://" + cfg.RuntimeVersion),
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: cfg.Port}},
+			NodeInfo:        systemInfo(cfg.Runtime + "://" + cfg.RuntimeVersion),
 		},
 	}
 	return n, nil
@@ -274,6 +277,7 @@ func (n *Node) Report(ctx context.Context) error {
 	wanted := n.Object()
 	want.Status.Capacity, want.Status.Allocatable = wanted.Status.Capacity.DeepCopy(), wanted.Status.Allocatable.DeepCopy()
 	want.Status.Addresses, want.Status.NodeInfo = wanted.Status.Addresses, wanted.Status.NodeInfo
+	want.Status.DaemonEndpoints = wanted.Status.DaemonEndpoints
 	want.Status.VolumesInUse = n.volumesInUse(node.Status.VolumesInUse)
 	now := metav1.Now().Rfc3339Copy()
 	var changed []corev1.NodeCondition

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +49,19 @@ type Config struct {
 	// Client asks the API's server who a client is and what it may do.
 	Client client.Interface
 	Logger *slog.Logger
+}
+
+// Number returns the port of the address; 0 if it has none that is known before the server listens.
+func (c Config) Number() int32 {
+	_, port, err := net.SplitHostPort(c.Address)
+	if err != nil {
+		return 0
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int32(number)
 }
 
 // Server serves a port.

@@ -317,3 +317,14 @@ func TestRunFaults(t *testing.T) {
 		t.Errorf("a server that has ended: %v", err)
 	}
 }
+
+// TestNumber checks which port the Node publishes.
+func TestNumber(t *testing.T) {
+	for address, want := range map[string]int32{
+		":10250": 10250, "127.0.0.1:65535": 65535, "[::1]:1": 1, "": 0, ":0": 0, ":": 0, "10250": 0, ":65536": 0, ":-1": 0, ":https": 0,
+	} {
+		if got := (Config{Address: address}).Number(); got != want {
+			t.Errorf("%q: got %d, want %d", address, got, want)
+		}
+	}
+}

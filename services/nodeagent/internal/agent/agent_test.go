@@ -236,6 +236,12 @@ func (w *world) containers() []runtime.Container {
 	return list
 }
 
+// containersOf returns the containers of a pod. What is left of others may take its time to go.
+func (w *world) containersOf(pod *corev1.Pod) []runtime.Container {
+	w.t.Helper()
+	return slices.DeleteFunc(w.containers(), func(c runtime.Container) bool { return c.PodUID != string(pod.UID) })
+}
+
 func newPod(name string) *corev1.Pod {
 	grace := int64(5)
 	return &corev1.Pod{

@@ -85,7 +85,7 @@ func testEphemeral(t *testing.T, w *world, _ *harness.Containers) {
 
 	stop()
 	removed := map[string]bool{}
-	for _, c := range w.containers() {
+	for _, c := range w.containersOf(before) {
 		if c.Name == "fails" || c.Name == "stays" {
 			removed[c.ID] = true
 			if err := w.runtime.RemoveContainer(t.Context(), c.ID); err != nil {
@@ -108,7 +108,7 @@ func testEphemeral(t *testing.T, w *world, _ *harness.Containers) {
 		t.Errorf("what is left of the removed container is %+v", s)
 	}
 	number := map[string]int{}
-	for _, c := range w.containers() {
+	for _, c := range w.containersOf(before) {
 		number[c.Name]++
 	}
 	for name, want := range map[string]int{"fails": 0, "stays": 0, "sees": 1, "broken": 1, "later": 1, "main": 1} {

@@ -103,7 +103,8 @@ func groups(cfg config, packages []pkg) []group {
 // flags returns the build flags of a group. They are the same for every command, so that the go
 // tool compiles each package once.
 func (g group) flags(cfg config) []string {
-	flags := []string{"-tags", cfg.tags}
+	// Without symbols for debuggers, a test is linked in half the time.
+	flags := []string{"-tags", cfg.tags, "-ldflags=-s -w"}
 	if g.race {
 		flags = append(flags, "-race")
 	}

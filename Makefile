@@ -26,7 +26,7 @@ TESTS       ?= ./...
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory bench-streams generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -186,6 +186,9 @@ bench-controllers: ## Measure our controllers and kube-controller-manager under 
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)
+
+bench-streams: bin/garboard ## Measure exec, copies, forwarded ports and followed logs, beside containerd's own server. Needs root and containerd.
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -run '^$$' -bench . -benchtime 1x -count 3 -timeout 1h ./bench/streams
 
 bench-memory: ## Measure the idle memory of `garboard up`, fresh and after use. BENCH_FLAGS='-profiles DIR' saves profiles.
 	go run ./bench/memory $(BENCH_FLAGS)

@@ -57,7 +57,7 @@ var rules = []rule{
 	{
 		deny: []string{"k8s.io/cri-api"},
 		except: []string{
-			"services/nodeagent/internal/runtime", "services/nodeagent/internal/simulated", "test", "test/containers",
+			"services/nodeagent/internal/runtime", "services/nodeagent/internal/simulated", "test", "test/containers", "bench/streams",
 		},
 		why: "the container runtime's interface is known only to the node agent's runtime packages",
 	},

@@ -1,0 +1,215 @@
+//go:build containers
+
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/garboard/garboard/bench/measure"
+	"github.com/garboard/garboard/test/containers/harness"
+	"github.com/garboard/garboard/test/e2e/plane"
+)
+
+// image is that of the containers.
+const image = "docker.io/library/pump:1"
+
+const pods = `
+apiVersion: v1
+kind: Pod
+metadata: {name: pump}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: "docker.io/library/pump:1", args: [serve, "%d"]}]
+`
+
+// side is a way to the containers.
+type side struct {
+	name string
+	// executor runs a command in the pod pump.
+	executor func(b *testing.B, command []string, in bool) remotecommand.Executor
+	// forward connects to the pod's ports.
+	forward func(b *testing.B) httpstream.Dialer
+}
+
+// world is a plane with containers.
+type world struct {
+	plane *plane.Plane
+	sides []side
+	// process is the whole plane: apiserver, NATS, etcd and node agent.
+	process measure.Process
+}
+
+func start(b *testing.B) *world {
+	b.Helper()
+	containers := harness.Start(b)
+	program := filepath.Join(b.TempDir(), "pump")
+	build := exec.CommandContext(b.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "./pump")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("building pump: %v\n%s", err, out)
+	}
+	err := containers.Push(harness.Image{Repository: "library/pump", Tags: []string{"1"}, Binary: program, Path: "/pump", Entrypoint: []string{"/pump"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := plane.Start(b, plane.Binary(b), "--runtime", "containerd", "--containerd", containers.Endpoint())
+	p.Must(b, fmt.Sprintf(pods, size), "create", "-f", "-")
+	p.Must(b, "", "wait", "--for=condition=Ready", "pod/pump", "--timeout=150s")
+	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &world{plane: p, process: measure.Process{Name: "plane", PID: p.PID()}}
+	w.sides = []side{through(config, "garboard-websocket", true), through(config, "garboard-spdy", false), beside(b, p, containers.Endpoint())}
+	return w
+}
+
+// through returns the way through the apiserver, the bus and the node agent.
+func through(config *rest.Config, name string, webSocket bool) side {
+	at := func(verb string, query url.Values) *url.URL {
+		u, err := url.Parse(config.Host)
+		if err != nil {
+			panic(err) // a kubeconfig of our own
+		}
+		u.Path, u.RawQuery = "/api/v1/namespaces/default/pods/pump/"+verb, query.Encode()
+		return u
+	}
+	return side{name: name, executor: func(b *testing.B, command []string, in bool) remotecommand.Executor {
+		b.Helper()
+		query := url.Values{"command": command, "stdout": {"true"}, "stderr": {"true"}}
+		if in {
+			query.Set("stdin", "true")
+		}
+		if webSocket {
+			executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, at("exec", query).String())
+			must(b, err)
+			return executor
+		}
+		executor, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, at("exec", query))
+		must(b, err)
+		return executor
+	}, forward: func(b *testing.B) httpstream.Dialer {
+		b.Helper()
+		if webSocket {
+			dialer, err := portforward.NewSPDYOverWebsocketDialer(at("portforward", nil), config)
+			must(b, err)
+			return dialer
+		}
+		return overSPDY(b, config, at("portforward", nil))
+	}}
+}
+
+// beside returns the way to the server of the container runtime, which prepares each session for one client.
+func beside(b *testing.B, p *plane.Plane, endpoint string) side {
+	b.Helper()
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(b, err)
+	b.Cleanup(func() { _ = conn.Close() })
+	client := cri.NewRuntimeServiceClient(conn)
+	container := strings.TrimPrefix(p.Must(b, "", "get", "pod", "pump", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "containerd://")
+	running, err := client.ContainerStatus(b.Context(), &cri.ContainerStatusRequest{ContainerId: container})
+	must(b, err)
+	list, err := client.ListContainers(b.Context(), &cri.ListContainersRequest{Filter: &cri.ContainerFilter{Id: running.GetStatus().GetId()}})
+	must(b, err)
+	sandbox := list.GetContainers()[0].GetPodSandboxId()
+	config := &rest.Config{}
+	return side{name: "containerd", executor: func(b *testing.B, command []string, in bool) remotecommand.Executor {
+		b.Helper()
+		answer, err := client.Exec(b.Context(), &cri.ExecRequest{ContainerId: container, Cmd: command, Stdin: in, Stdout: true, Stderr: true})
+		must(b, err)
+		u, err := url.Parse(answer.GetUrl())
+		must(b, err)
+		executor, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
+		must(b, err)
+		return executor
+	}, forward: func(b *testing.B) httpstream.Dialer {
+		b.Helper()
+		answer, err := client.PortForward(b.Context(), &cri.PortForwardRequest{PodSandboxId: sandbox})
+		must(b, err)
+		u, err := url.Parse(answer.GetUrl())
+		must(b, err)
+		return overSPDY(b, config, u)
+	}}
+}
+
+func overSPDY(b *testing.B, config *rest.Config, to *url.URL) httpstream.Dialer {
+	b.Helper()
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	must(b, err)
+	return spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, to)
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// forwarded returns the local ports of the pod's ports until stop is called.
+func forwarded(b *testing.B, from side, ports ...string) (local []uint16, stop func()) {
+	b.Helper()
+	ends, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	forwarder, err := portforward.New(from.forward(b), ports, ends, ready, io.Discard, io.Discard)
+	must(b, err)
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		b.Fatalf("forwarding ended with %v", err)
+	}
+	all, err := forwarder.GetPorts()
+	must(b, err)
+	for _, one := range all {
+		local = append(local, one.Local)
+	}
+	return local, func() {
+		close(ends)
+		if err := <-ended; err != nil && !errors.Is(err, portforward.ErrLostConnectionToPod) {
+			b.Error(err)
+		}
+	}
+}
+
+// run runs a command and returns the time to the first byte that it printed.
+func run(ctx context.Context, executor remotecommand.Executor, in io.Reader) (first time.Duration, err error) {
+	out := &firstByte{since: time.Now()}
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: io.Discard})
+	return out.after, err
+}
+
+// firstByte discards what is written, and notes when the first byte came.
+type firstByte struct {
+	since time.Time
+	after time.Duration
+	bytes int64
+}
+
+func (f *firstByte) Write(p []byte) (int, error) {
+	if f.after == 0 {
+		f.after = time.Since(f.since)
+	}
+	f.bytes += int64(len(p))
+	return len(p), nil
+}

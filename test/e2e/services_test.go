@@ -42,31 +42,53 @@ func TestSeparateServices(t *testing.T) {
 // own. Each gets the flags in addition to its own.
 func separateServices(t *testing.T, flags ...string) *plane.Plane {
 	t.Helper()
+	return newServices(t, flags...).Plane
+}
+
+// services is a plane of separate processes.
+type services struct {
+	*plane.Plane
+	dir, certDir, etcd, nats string
+	apiserver                *process
+}
+
+func newServices(t *testing.T, flags ...string) *services {
+	t.Helper()
 	dir := t.TempDir()
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
 		plane.Build(t, dir, service)
 	}
 	certDir := filepath.Join(dir, "pki")
-	etcd, nats, address, kubeconfig := startEtcd(t, dir), startNATS(t, certDir), plane.FreeAddress(t), filepath.Join(dir, "admin.kubeconfig")
-	start(t, filepath.Join(dir, "apiserver"), append([]string{"--listen", address, "--cert-dir", certDir,
-		"--etcd-servers", etcd, "--nats-servers", nats, "--write-kubeconfig", kubeconfig}, flags...)...)
-	p := plane.At(plane.Binary(t), dir, kubeconfig)
+	s := &services{dir: dir, certDir: certDir, etcd: startEtcd(t, dir), nats: startNATS(t, certDir)}
+	var address string
+	s.Plane, s.apiserver, address = s.addApiserver(t, flags...)
+	for service, user := range map[string]string{
+		"controllers": "system:kube-controller-manager", "scheduler": "system:kube-scheduler", "nodeagent": "system:node:lonely",
+	} {
+		args := append([]string{"--kubeconfig", userConfig(t, certDir, address, user), "--nats-servers", s.nats, "--health-address", "127.0.0.1:0"}, flags...)
+		if service == "nodeagent" {
+			args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(dir, "node"))
+		}
+		start(t, filepath.Join(dir, service), args...)
+	}
+	return s
+}
+
+// addApiserver starts an apiserver, and returns the plane as its clients see it.
+func (s *services) addApiserver(t *testing.T, flags ...string) (p *plane.Plane, is *process, address string) {
+	t.Helper()
+	address = plane.FreeAddress(t)
+	kubeconfig := filepath.Join(t.TempDir(), "admin.kubeconfig")
+	is = start(t, filepath.Join(s.dir, "apiserver"), append([]string{"--listen", address, "--cert-dir", s.certDir,
+		"--etcd-servers", s.etcd, "--nats-servers", s.nats, "--write-kubeconfig", kubeconfig}, flags...)...)
+	p = plane.At(plane.Binary(t), s.dir, kubeconfig)
 	plane.Eventually(t, "the apiserver to be ready", func(context.Context) error {
 		if res := p.Kubectl(t, "", "get", "--raw", "/readyz"); res.Code != 0 {
 			return errors.New(res.Stderr)
 		}
 		return nil
 	})
-	for service, user := range map[string]string{
-		"controllers": "system:kube-controller-manager", "scheduler": "system:kube-scheduler", "nodeagent": "system:node:lonely",
-	} {
-		args := append([]string{"--kubeconfig", userConfig(t, certDir, address, user), "--nats-servers", nats, "--health-address", "127.0.0.1:0"}, flags...)
-		if service == "nodeagent" {
-			args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(dir, "node"))
-		}
-		start(t, filepath.Join(dir, service), args...)
-	}
-	return p
+	return p, is, address
 }
 
 // userConfig writes a kubeconfig with a service's bearer token, which the service also presents to
@@ -89,26 +111,52 @@ func userConfig(t *testing.T, certDir, address, user string) string {
 	return path
 }
 
-// start runs a program until the test ends; SIGTERM must then end it with exit code 0.
-func start(t *testing.T, program string, args ...string) {
+// process is a running program.
+type process struct {
+	cmd  *exec.Cmd
+	over bool
+}
+
+// start runs a program until the test ends, unless it was ended before; SIGTERM must then end it with exit code 0.
+func start(t *testing.T, program string, args ...string) *process {
 	t.Helper()
 	var output lockedBuffer
-	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
+	p := &process{cmd: exec.Command(program, args...)}
+	p.cmd.Stdout, p.cmd.Stderr = &output, &output
+	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Errorf("ending %s: %v", program, err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s ended with %v", program, err)
+		if !p.over {
+			p.terminate(t)
 		}
 		if t.Failed() {
 			t.Logf("%s printed:\n%s", program, output.String())
 		}
 	})
+	return p
+}
+
+// terminate ends the program with SIGTERM and waits for its end.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	p.over = true
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("ending %s: %v", p.cmd.Path, err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("%s ended with %v", p.cmd.Path, err)
+	}
+}
+
+// kill ends the program with SIGKILL.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	p.over = true
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Errorf("killing %s: %v", p.cmd.Path, err)
+	}
+	_ = p.cmd.Wait() // It was killed.
 }
 
 func startEtcd(t *testing.T, dir string) string {

@@ -96,7 +96,31 @@ func TestSampleAPIServer(t *testing.T) {
 	}
 	c.shows(t, "flunder.wardle.example.com/f0 patched", "patch", "flunder", "f0", "--type=merge", "-p", `{"metadata":{"labels":{"a":"b"}}}`)
 	c.survives(t, reconcile)
+	c.owns(t)
 	c.Must(t, "", "delete", "flunders", "--all")
 	c.Must(t, "", "delete", "apiservice", "v1alpha1.wardle.example.com")
 	c.eventually(t, "discovery without the API", lacks(c, t, "wardle.example.com", "api-versions"))
+}
+
+// owns checks that Flunders go with their owners and with their namespace, and what they own with them.
+func (c *cluster) owns(t *testing.T) {
+	t.Helper()
+	const owned = `{apiVersion: %s, kind: %s, metadata: {name: %s, namespace: %s, ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %s}]}}`
+	uid := func(resource, name string) string {
+		return strings.TrimSpace(c.Must(t, "", "get", resource, name, "-o", "jsonpath={.metadata.uid}"))
+	}
+	apply := func(text string, args ...any) {
+		c.Must(t, fmt.Sprintf(text, args...), "apply", "--server-side", "-f", "-")
+	}
+	c.Must(t, "", "create", "configmap", "top")
+	apply(owned, "wardle.example.com/v1alpha1", "Flunder", "middle", "default", "v1", "ConfigMap", "top", uid("configmap", "top"))
+	apply(owned, "v1", "ConfigMap", "leaf", "default", "wardle.example.com/v1alpha1", "Flunder", "middle", uid("flunder", "middle"))
+	c.Must(t, "", "delete", "configmap", "top")
+	c.eventually(t, "what the ConfigMap owned to go", lacks(c, t, "/middle", "get", "flunders", "-o", "name"))
+	c.eventually(t, "what the Flunder owned to go", lacks(c, t, "/leaf", "get", "configmaps", "-o", "name"))
+
+	c.Must(t, "", "create", "namespace", "brief")
+	apply(`{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: inside, namespace: brief}}`)
+	c.Must(t, "", "delete", "namespace", "brief", "--timeout=3m")
+	c.shows(t, "", "get", "flunders", "--namespace", "brief", "-o", "name")
 }

@@ -105,7 +105,7 @@ func (c *cluster) client(t *testing.T, service, certs string) {
 		"--health-address", health,
 	}
 	if service == "nodeagent" {
-		args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(c.dir, "node"))
+		args = append(args, "--node-name", "lonely", "--runtime", "simulated", "--data-dir", filepath.Join(c.dir, "node"), "--listen", ":"+freePort(t))
 	}
 	c.declare(service, func(ctx context.Context) error { return healthy(ctx, "http://"+health+"/readyz") }, args...)
 }

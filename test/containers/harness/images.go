@@ -45,7 +45,7 @@ func (c *Containers) build(ctx context.Context) error {
 		Repository: "library/busybox", Tags: []string{"latest", "1.28", "1.36"},
 		Binary: c.binary("busybox"), Path: "/bin/busybox", Links: []string{
 			"/bin/sh", "/bin/echo", "/bin/cat", "/bin/sleep", "/bin/true", "/bin/false", "/bin/env", "/bin/pwd", "/bin/id",
-			"/bin/hostname", "/bin/ls", "/bin/test", "/bin/touch", "/bin/rm", "/bin/wget", "/bin/fill",
+			"/bin/hostname", "/bin/ls", "/bin/test", "/bin/touch", "/bin/rm", "/bin/wget", "/bin/fill", "/bin/tar",
 		},
 		Command: []string{"sh"},
 	}, {

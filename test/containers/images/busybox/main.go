@@ -82,12 +82,14 @@ func run(args []string, out io.Writer) int {
 			return err
 		})
 	case "test":
-		if len(args) == 3 && (args[1] == "-e" || args[1] == "-f") {
-			if _, err := os.Stat(args[2]); err == nil {
+		if len(args) == 3 && (args[1] == "-e" || args[1] == "-f" || args[1] == "-d") {
+			if info, err := os.Stat(args[2]); err == nil && (args[1] != "-d" || info.IsDir()) {
 				return 0
 			}
 		}
 		return 1
+	case "tar":
+		return each([]string{""}, func(string) error { return archive(args[1:], os.Stdin, out) })
 	case "touch":
 		return each(args[1:], func(name string) error { return os.WriteFile(name, nil, 0o644) })
 	case "truncate":

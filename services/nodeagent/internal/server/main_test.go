@@ -7,6 +7,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The client's pings over a WebSocket end up to five seconds after its connection.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
+	goleak.VerifyTestMain(m,
+		// The client's pings over a WebSocket end up to five seconds after its connection.
+		goleak.IgnoreTopFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"),
+		// If the server resets a connection's stream before the client has seen that it was opened, as it may when
+		// nothing listens at the port, the client forgets the one that reads the errors.
+		goleak.IgnoreTopFunction("k8s.io/client-go/tools/portforward.(*PortForwarder).handleConnection.func1"),
+	)
 }

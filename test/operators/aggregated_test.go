@@ -122,5 +122,5 @@ func (c *cluster) owns(t *testing.T) {
 	c.Must(t, "", "create", "namespace", "brief")
 	apply(`{apiVersion: wardle.example.com/v1alpha1, kind: Flunder, metadata: {name: inside, namespace: brief}}`)
 	c.Must(t, "", "delete", "namespace", "brief", "--timeout=3m")
-	c.shows(t, "", "get", "flunders", "--namespace", "brief", "-o", "name")
+	c.eventually(t, "the Flunder to go with its namespace", lacks(c, t, "/inside", "get", "flunders", "--all-namespaces", "-o", "name"))
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/garboard/garboard/libs/hostports"
 	"github.com/garboard/garboard/libs/podresources"
 )
 
@@ -19,12 +20,29 @@ import (
 type Rejection struct{ Reason, Message string }
 
 // Check decides whether node takes pod in addition to others, the pods that it has already taken
-// and that have not ended. nil means that it does.
+// and that have not ended. nil means that it does. The order of the checks is the kubelet's (kubernetes,
+// pkg/kubelet/lifecycle/predicate.go).
 func Check(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *Rejection {
+	if lacking := room(pod, others, node); lacking != nil {
+		return lacking
+	}
 	// A term that cannot be parsed, which validation rejects, matches no node.
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !matches {
 		return &Rejection{"NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
 	}
+	wanted := hostports.Of(pod)
+	for _, other := range others {
+		for _, taken := range hostports.Of(other) {
+			if slices.ContainsFunc(wanted, taken.Conflicts) {
+				return &Rejection{"NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"}
+			}
+		}
+	}
+	return nil
+}
+
+// room decides whether node has the resources that pod requests in addition to others.
+func room(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *Rejection {
 	if limit, ok := node.Status.Allocatable[corev1.ResourcePods]; ok && int64(len(others)) >= limit.Value() {
 		return outOf(corev1.ResourcePods, 1, int64(len(others)), limit.Value())
 	}

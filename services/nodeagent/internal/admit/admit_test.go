@@ -48,6 +48,14 @@ func TestCheck(t *testing.T) {
 	}}}
 	gpu := wants("0")
 	gpu.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	listens := func(ip string, port int32, protocol corev1.Protocol) *corev1.Pod {
+		pod := wants("0")
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostIP: ip, HostPort: port, Protocol: protocol}}
+		return pod
+	}
+	const taken = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+	both := affinity()
+	both.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
 	cases := []struct {
 		name            string
 		pod             *corev1.Pod
@@ -66,6 +74,10 @@ func TestCheck(t *testing.T) {
 		{"less", affinity(corev1.NodeSelectorRequirement{Key: "cores", Operator: corev1.NodeSelectorOpLt, Values: []string{"4"}}), nil, "NodeAffinity", mismatch},
 		{"does not exist", affinity(corev1.NodeSelectorRequirement{Key: "gpu", Operator: corev1.NodeSelectorOpDoesNotExist}), nil, "", ""},
 		{"an empty term", affinity(), nil, "NodeAffinity", mismatch},
+		{"resources before affinity", both, nil, "OutOfexample.com/gpu", "Node didn't have enough resource: example.com/gpu, requested: 1, used: 0, capacity: 0"},
+		{"a taken port", listens("", 80, "TCP"), []*corev1.Pod{wants("0"), listens("10.0.0.1", 80, "TCP")}, "NodePorts", taken},
+		{"other ports", listens("", 80, "TCP"), []*corev1.Pod{listens("", 81, "TCP"), listens("", 80, "UDP")}, "", ""},
+		{"another address", listens("10.0.0.2", 80, "TCP"), []*corev1.Pod{listens("10.0.0.1", 80, "TCP")}, "", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/garboard/garboard/libs/hostports"
 	"github.com/garboard/garboard/libs/podresources"
 )
 
@@ -83,10 +84,10 @@ func nonZero() corev1.ResourceList {
 type sized struct {
 	*corev1.Pod
 	requested, nonZero Resources
-	ports              []HostPort
+	ports              []hostports.Port
 }
 
 func newSized(pod *corev1.Pod) sized {
 	requested := Requests(pod)
-	return sized{Pod: pod, requested: requested, nonZero: placedNonZeroRequests(pod, requested), ports: HostPorts(pod)}
+	return sized{Pod: pod, requested: requested, nonZero: placedNonZeroRequests(pod, requested), ports: hostports.Of(pod)}
 }

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/hostports"
 )
 
 // Node is a node with its pods. It is shared and never changes.
@@ -24,50 +26,7 @@ type Node struct {
 	// take as counted for scoring.
 	Allocatable, Requested, NonZero Resources
 	// Ports are the host ports that are taken.
-	Ports []HostPort
-}
-
-// HostPort is a port that a container takes on its node.
-type HostPort struct {
-	// IP is empty for all addresses. As in Kubernetes, "::" is an address like any other.
-	IP       string
-	Protocol corev1.Protocol
-	Port     int32
-}
-
-// Conflicts reports whether both ports cannot be taken at once.
-func (p HostPort) Conflicts(other HostPort) bool {
-	return p.Port == other.Port && p.Protocol == other.Protocol &&
-		(p.IP == other.IP || p.IP == "" || other.IP == "")
-}
-
-// HostPorts returns the ports that a pod takes on its node.
-func HostPorts(pod *corev1.Pod) []HostPort {
-	var ports []HostPort
-	add := func(containers []corev1.Container, sidecarsOnly bool) {
-		for i := range containers {
-			c := &containers[i]
-			if sidecarsOnly && (c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways) {
-				continue
-			}
-			for _, port := range c.Ports {
-				if port.HostPort == 0 {
-					continue
-				}
-				p := HostPort{IP: port.HostIP, Protocol: port.Protocol, Port: port.HostPort}
-				if p.IP == "0.0.0.0" {
-					p.IP = ""
-				}
-				if p.Protocol == "" {
-					p.Protocol = corev1.ProtocolTCP
-				}
-				ports = append(ports, p)
-			}
-		}
-	}
-	add(pod.Spec.Containers, false)
-	add(pod.Spec.InitContainers, true)
-	return ports
+	Ports []hostports.Port
 }
 
 // Finished reports whether a pod has ended, so that it no longer takes any room.

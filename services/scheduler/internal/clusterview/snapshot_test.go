@@ -229,21 +229,6 @@ func TestNonZeroOfPodLevelRequests(t *testing.T) {
 	}
 }
 
-func TestHostPorts(t *testing.T) {
-	always := corev1.ContainerRestartPolicyAlways
-	p := &corev1.Pod{Spec: corev1.PodSpec{
-		InitContainers: []corev1.Container{
-			{Ports: []corev1.ContainerPort{{HostPort: 1}}},
-			{RestartPolicy: &always, Ports: []corev1.ContainerPort{{HostPort: 2, Protocol: corev1.ProtocolUDP}}},
-		},
-		Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 9}, {HostPort: 3, HostIP: "0.0.0.0"}}}},
-	}}
-	want := []clusterview.HostPort{{Protocol: corev1.ProtocolTCP, Port: 3}, {Protocol: corev1.ProtocolUDP, Port: 2}}
-	if diff := cmp.Diff(want, clusterview.HostPorts(p)); diff != "" {
-		t.Errorf("ports (-want +got):\n%s", diff)
-	}
-}
-
 // BenchmarkSnapshot adds a pod to one of 100 nodes with 110 pods each, and removes it.
 func BenchmarkSnapshot(b *testing.B) {
 	c := clusterview.NewCache()

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/garboard/garboard/libs/hostports"
 	"github.com/garboard/garboard/services/scheduler/internal/clusterview"
 )
 
@@ -63,7 +64,7 @@ func tolerates(pod *corev1.Pod, taint *corev1.Taint) bool {
 }
 
 func portsFilter(pod *corev1.Pod) filter {
-	wanted := clusterview.HostPorts(pod)
+	wanted := hostports.Of(pod)
 	return func(node *clusterview.Node) *refusal {
 		for _, want := range wanted {
 			if slices.ContainsFunc(node.Ports, want.Conflicts) {

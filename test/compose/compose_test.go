@@ -5,10 +5,12 @@ package compose_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -243,6 +245,9 @@ func TestPlane(t *testing.T) {
 		d.Must(t, "", "logs", pod)
 	}
 	d.onlyNATS(t)
+	for pod := range d.pods(t, "app=nginx", 1) {
+		d.connects(t, pod)
+	}
 
 	// The images bring the database of time zones with them.
 	d.Must(t, `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"zoned"},"spec":{"schedule":"@yearly","timeZone":"Asia/Tokyo","suspend":true,"jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"nginx"}]}}}}}}`, "create", "-f", "-")
@@ -318,6 +323,56 @@ func (d *deployed) onlyNATS(t *testing.T) {
 	if reaches("etcd", "2379") || reaches("gateway", d.port) {
 		t.Error("the node reaches etcd or the gateway")
 	}
+}
+
+// connects reaches a pod through the apiserver, which has no route to it, and through its node, which has none to the
+// apiserver.
+func (d *deployed) connects(t *testing.T, pod string) {
+	t.Helper()
+	d.Must(t, "", "exec", pod, "--", "/usr/sbin/nginx", "-v")
+	if page := d.Must(t, "", "get", "--raw", "/api/v1/namespaces/default/pods/"+pod+"/proxy/"); !strings.Contains(page, "Welcome to nginx!") {
+		t.Errorf("the pod says %q through the proxy", page)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), plane.Patience)
+	defer cancel()
+	forward := d.Command(ctx, "port-forward", "--address=127.0.0.1", "pod/"+pod, ":80")
+	out, err := forward.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := forward.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Fscanf(out, "Forwarding from 127.0.0.1:%d", &port); err != nil {
+		t.Fatalf("reading what port-forward prints: %v", err)
+	}
+	if page, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/", port)); err != nil || !strings.Contains(page, "Welcome to nginx!") {
+		t.Errorf("the pod says %q, %v, through a forwarded port", page, err)
+	}
+	cancel()
+	_ = forward.Wait() // It was killed.
+	plane.Eventually(t, "kubectl top pod", func(context.Context) error {
+		if res := d.Kubectl(t, "", "top", "pod", pod, "--no-headers"); res.Code != 0 {
+			return errors.New(res.Stderr)
+		}
+		return nil
+	})
+}
+
+// get returns what a web server says.
+func get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(response.Body)
+	return string(body), errors.Join(err, response.Body.Close())
 }
 
 // ownFoldersOnly checks that each node's container shows one folder of the volume that all nodes

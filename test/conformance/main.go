@@ -29,6 +29,7 @@ type settings struct {
 	kubeconfig string
 	garboard   string
 	upFlags    string
+	containers bool
 	classes    string
 	focus      string
 	dir        string
@@ -65,6 +66,7 @@ func parse(args []string) (settings, error) {
 	set.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig of the plane to judge; if empty, one is started")
 	set.StringVar(&s.garboard, "garboard", "bin/garboard", "program that starts the plane when there is no -kubeconfig")
 	set.StringVar(&s.upFlags, "up-flags", "", "further flags of the plane that is started, separated by spaces")
+	set.BoolVar(&s.containers, "containers", false, "the plane that is started runs containers, with the images of Kubernetes' tests; needs root and containerd")
 	set.StringVar(&s.classes, "class", "", "classes of specs, separated by commas; all if empty")
 	set.StringVar(&s.focus, "focus", "", "regular expression: run only specs whose name matches")
 	set.StringVar(&s.dir, "dir", "bin/conformance", "folder for the results and the output of failed specs")
@@ -132,7 +134,16 @@ func judge(ctx context.Context, s settings, built suite, results *results, r *re
 		suite: built, kubeconfig: s.kubeconfig, limit: s.limit, logs: filepath.Join(s.dir, "logs"), results: results, report: r,
 	}
 	if s.kubeconfig == "" {
-		p, err := startPlane(ctx, s.garboard, strings.Fields(s.upFlags), filepath.Join(s.dir, "plane.log"))
+		flags := strings.Fields(s.upFlags)
+		if s.containers {
+			c, err := startContainers(ctx, s.cache, built.version)
+			if err != nil {
+				return err
+			}
+			defer c.stop()
+			flags = append(flags, "--runtime", "containerd", "--containerd", c.Endpoint())
+		}
+		p, err := startPlane(ctx, s.garboard, flags, filepath.Join(s.dir, "plane.log"))
 		if err != nil {
 			return err
 		}

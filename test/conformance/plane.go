@@ -49,6 +49,9 @@ func identify(s settings) (string, error) {
 		return "", fmt.Errorf("reading the program of the plane: %w", err)
 	}
 	name := "garboard up, build " + hex.EncodeToString(sum.Sum(nil)[:6])
+	if s.containers {
+		name += " with containers"
+	}
 	return strings.TrimSpace(name + " " + s.upFlags), nil
 }
 

@@ -26,8 +26,8 @@ const (
 // buildBeat is how often a build reports that it goes on.
 const buildBeat = time.Minute
 
-// suite has the paths of the suite's programs.
-type suite struct{ tests, kubectl string }
+// suite has the paths of the suite's programs, and its version.
+type suite struct{ tests, kubectl, version string }
 
 // build returns the suite, which it builds unless the cache has this version. It must run in the
 // repository's root.
@@ -40,7 +40,7 @@ func build(ctx context.Context, cache string) (suite, error) {
 	}
 	version := strings.TrimSpace(string(out))
 	dir := filepath.Join(cache, version)
-	s := suite{tests: filepath.Join(dir, testsName), kubectl: filepath.Join(dir, kubectlName)}
+	s := suite{tests: filepath.Join(dir, testsName), kubectl: filepath.Join(dir, kubectlName), version: version}
 	flags := "-ldflags=" + linkerFlags(version)
 	for _, program := range []struct {
 		path string
@@ -50,7 +50,7 @@ func build(ctx context.Context, cache string) (suite, error) {
 		{s.tests, []string{"test", "-c", "-vet=off", flags, testsPackage}},
 		{s.kubectl, []string{"build", flags, kubectlPackage}},
 	} {
-		if err := compile(ctx, program.path, program.args); err != nil {
+		if err := compile(ctx, suiteModule, program.path, program.args); err != nil {
 			return suite{}, err
 		}
 	}
@@ -68,8 +68,8 @@ func linkerFlags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// compile builds a program at a path, unless there is one.
-func compile(ctx context.Context, path string, args []string) error {
+// compile builds a program of a module at a path, unless there is one.
+func compile(ctx context.Context, module, path string, args []string) error {
 	if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -93,7 +93,7 @@ func compile(ctx context.Context, path string, args []string) error {
 	unfinished := path + ".unfinished"
 	args = append([]string{args[0], "-o", unfinished}, args[1:]...)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = suiteModule, os.Stdout, os.Stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = module, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("building %s: %w", filepath.Base(path), err)

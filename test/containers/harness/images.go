@@ -40,17 +40,17 @@ func (c *Containers) build(ctx context.Context) error {
 	}
 	images := []Image{{
 		Repository: "pause", Tags: []string{"3.10"},
-		Binary: c.binary("pause"), Path: "/pause", Entrypoint: []string{"/pause"},
+		Binary: c.StandIn("pause"), Path: "/pause", Entrypoint: []string{"/pause"},
 	}, {
 		Repository: "library/busybox", Tags: []string{"latest", "1.28", "1.36"},
-		Binary: c.binary("busybox"), Path: "/bin/busybox", Links: []string{
+		Binary: c.StandIn("busybox"), Path: "/bin/busybox", Links: []string{
 			"/bin/sh", "/bin/echo", "/bin/cat", "/bin/sleep", "/bin/true", "/bin/false", "/bin/env", "/bin/pwd", "/bin/id",
 			"/bin/hostname", "/bin/ls", "/bin/test", "/bin/touch", "/bin/rm", "/bin/wget", "/bin/fill", "/bin/tar",
 		},
 		Command: []string{"sh"},
 	}, {
 		Repository: "private/nginx", Tags: []string{"1.0"}, Username: PrivateUser, Password: PrivatePassword,
-		Binary: c.binary("nginx"), Path: "/usr/sbin/nginx", Entrypoint: []string{"/usr/sbin/nginx"},
+		Binary: c.StandIn("nginx"), Path: "/usr/sbin/nginx", Entrypoint: []string{"/usr/sbin/nginx"},
 		Env: []string{"NGINX_VERSION=private"}, Files: map[string]string{"/usr/share/nginx/html/index.html": welcome},
 	}}
 	for _, version := range []string{"1.14.2", "1.16.1", "1.25.5"} {
@@ -60,7 +60,7 @@ func (c *Containers) build(ctx context.Context) error {
 		}
 		images = append(images, Image{
 			Repository: "library/nginx", Tags: tags,
-			Binary: c.binary("nginx"), Path: "/usr/sbin/nginx",
+			Binary: c.StandIn("nginx"), Path: "/usr/sbin/nginx",
 			Entrypoint: []string{"/usr/sbin/nginx"}, Command: []string{"-g", "daemon off;"},
 			Env:   []string{"NGINX_VERSION=" + version},
 			Files: map[string]string{"/usr/share/nginx/html/index.html": welcome},
@@ -80,7 +80,8 @@ func (c *Containers) Push(image Image) error { return c.registry.push(image) }
 // Pulled returns how often images of the repository ("library/nginx") were pulled.
 func (c *Containers) Pulled(repository string) int { return c.registry.pulled(repository) }
 
-func (c *Containers) binary(name string) string { return filepath.Join(c.dir, "bin", name) }
+// StandIn returns the path of the program of an image: nginx, busybox or pause.
+func (c *Containers) StandIn(name string) string { return filepath.Join(c.dir, "bin", name) }
 
 // compile builds the static program of test/containers/images/<name>.
 func (c *Containers) compile(ctx context.Context, name string) error {
@@ -88,7 +89,7 @@ func (c *Containers) compile(ctx context.Context, name string) error {
 	if !ok {
 		return fmt.Errorf("finding the sources of the image %s", name)
 	}
-	command := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", c.binary(name), ".")
+	command := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", c.StandIn(name), ".")
 	command.Dir = filepath.Join(filepath.Dir(here), "..", "images", name)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if output, err := command.CombinedOutput(); err != nil {

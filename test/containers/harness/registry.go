@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Media types of the registry's content.
@@ -32,6 +30,8 @@ type Image struct {
 	Binary, Path string
 	// Links are additional names of the program.
 	Links []string
+	// Programs are additional programs and their libraries.
+	Programs []Program
 	// Files are additional world-readable files, by path.
 	Files map[string]string
 	Env   []string
@@ -39,6 +39,14 @@ type Image struct {
 	Entrypoint, Command []string
 	// Username and Password are required for a pull; if they are empty, anyone may pull.
 	Username, Password string
+}
+
+// Program is a file of this machine that becomes Path in an image. Links are further names of it.
+type Program struct {
+	File, Path string
+	Links      []string
+	// SetUID makes it run as root, whoever starts it.
+	SetUID bool
 }
 
 // registry is a read-only OCI registry in memory. Push adds to it.
@@ -112,57 +120,15 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// layer returns the image's only layer: the program and the few files that programs expect.
+// layer returns the image's only layer: the programs and the few files that programs expect.
 func (i Image) layer() ([]byte, error) {
-	program, err := os.ReadFile(i.Binary)
-	if err != nil {
-		return nil, err
-	}
 	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	made := map[string]bool{"": true}
-	add := func(header *tar.Header, content []byte) error {
-		header.ModTime, header.Size = time.Unix(1577836800, 0), int64(len(content))
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		_, err := w.Write(content)
-		return err
-	}
-	var folder func(name string, mode int64) error
-	folder = func(name string, mode int64) error {
-		if made[name] {
-			return nil
-		}
-		made[name] = true
-		if slash := strings.LastIndex(name, "/"); slash > 0 {
-			if err := folder(name[:slash], 0o755); err != nil {
-				return err
-			}
-		}
-		return add(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode}, nil)
-	}
-	file := func(path string, mode int64, content []byte) error {
-		name := strings.TrimPrefix(path, "/")
-		if slash := strings.LastIndex(name, "/"); slash > 0 {
-			if err := folder(name[:slash], 0o755); err != nil {
-				return err
-			}
-		}
-		return add(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode}, content)
-	}
-	if err := folder("tmp", 0o1777); err != nil {
+	l := &layer{to: tar.NewWriter(&out), made: map[string]bool{"": true}}
+	if err := l.folder("tmp", 0o1777); err != nil {
 		return nil, err
 	}
-	if err := file(i.Path, 0o755, program); err != nil {
-		return nil, err
-	}
-	for _, link := range i.Links {
-		if err := folder("bin", 0o755); err != nil {
-			return nil, err
-		}
-		if err := add(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(link, "/"), Linkname: i.Path, Mode: 0o777},
-			nil); err != nil {
+	for _, program := range append([]Program{{File: i.Binary, Path: i.Path, Links: i.Links}}, i.Programs...) {
+		if err := l.program(program); err != nil {
 			return nil, err
 		}
 	}
@@ -172,11 +138,11 @@ func (i Image) layer() ([]byte, error) {
 	}
 	maps.Copy(files, i.Files)
 	for _, path := range sortedKeys(files) {
-		if err := file(path, 0o644, []byte(files[path])); err != nil {
+		if err := l.file(path, 0o644, []byte(files[path])); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := l.to.Close(); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil

@@ -36,7 +36,7 @@ spec:
 func TestTop(t *testing.T) {
 	p := plane.Start(t, plane.Binary(t), "--runtime", "simulated", "--nodes", "2", "--horizontal-pod-autoscaler-sync-period", "1s")
 	in := func(args ...string) []string { return append(args, "-n", "hungry") }
-	expectSoon(t, p, `^v1beta1\.metrics\.k8s\.io +Local +True +\S+\n$`, "get", "apiservice", "v1beta1.metrics.k8s.io", "--no-headers")
+	expectFailure(t, p, `"v1beta1.metrics.k8s.io" not found`, "get", "apiservice", "v1beta1.metrics.k8s.io")
 	expect(t, p, "", `created`, "create", "namespace", "hungry")
 	expect(t, p, hungry, `^deployment\.apps/hungry created\nhorizontalpodautoscaler\.autoscaling/hungry created\n$`, in("create", "-f", "-")...)
 	const pod = `hungry-\S+ +`

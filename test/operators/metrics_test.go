@@ -60,7 +60,7 @@ func (c *cluster) scales(t *testing.T, name, by string) {
 func TestMetricsServer(t *testing.T) {
 	operator := build(t, "metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server")
 	c := start(t)
-	c.Must(t, "", "apply", "--server-side", "-f", filepath.Join(operator.source, "manifests/base/rbac.yaml"))
+	c.Must(t, "", "apply", "-f", filepath.Join(operator.source, "manifests/base/rbac.yaml"))
 	account, folder, port := c.user(t, "kube-system", "metrics-server", ""), t.TempDir(), freePort(t)
 	c.aggregate(t, "kube-system", "metrics-server", "metrics.k8s.io", "v1beta1", folder, port)
 	c.operate(t, operator.path, "--secure-port", port, "--tls-cert-file", filepath.Join(folder, "tls.crt"),

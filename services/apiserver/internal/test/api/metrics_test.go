@@ -88,7 +88,7 @@ func TestMeasured(t *testing.T) {
 func topAsViewer(t *testing.T, s *harness.Server) {
 	t.Helper()
 	ctx, client := t.Context(), harness.Typed(t, s.Admin())
-	reader, err := client.RbacV1().ClusterRoles().Get(ctx, "system:aggregated-metrics-reader", metav1.GetOptions{})
+	reader, err := client.RbacV1().ClusterRoles().Get(ctx, "system:garboard:aggregated-metrics-reader", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

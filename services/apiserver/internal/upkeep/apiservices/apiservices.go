@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -29,8 +30,8 @@ const customGroup, customVersion = 1000, 100
 type priority struct{ group, version int32 }
 
 // priorities are those that kube-apiserver 1.37 gives its API versions (cmd/kube-apiserver/app and
-// pkg/controlplane/apiserver, each aggregator.go), and for metrics.k8s.io that of metrics-server. The group of
-// APIService has no object itself.
+// pkg/controlplane/apiserver, each aggregator.go), and for metrics.k8s.io that of metrics-server. That and the group
+// of APIService have no object themselves.
 func priorities() map[schema.GroupVersion]priority {
 	of := map[schema.GroupVersion]priority{
 		{Group: "", Version: "v1"}:                             {18000, 1},
@@ -69,13 +70,14 @@ func Priority(kind *scheme.Kind) (group, version int32) {
 }
 
 // Of returns an object for every group and version of the table's built-in kinds, in the table's
-// order.
+// order. metrics.k8s.io has none: it is served until somebody installs a metrics server, and Helm refuses to install
+// one whose APIService exists.
 func Of(table *scheme.Table) ([]*apiregistrationv1.APIService, error) {
 	var services []*apiregistrationv1.APIService
 	seen, known := map[schema.GroupVersion]bool{}, priorities()
 	for _, kind := range table.Kinds() {
 		gv := kind.GroupVersion()
-		if gv.Group == apiregistrationv1.GroupName || seen[gv] || kind.Custom {
+		if gv.Group == apiregistrationv1.GroupName || gv.Group == metricsv1beta1.GroupName || seen[gv] || kind.Custom {
 			continue
 		}
 		seen[gv] = true

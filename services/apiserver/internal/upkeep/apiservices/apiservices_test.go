@@ -29,7 +29,7 @@ func TestOf(t *testing.T) {
 	for name, want := range map[string]string{
 		"v1.": "18000/1", "v1.apps": "17800/15", "v1.autoscaling": "17500/15", "v2.autoscaling": "17500/30", "v1.discovery.k8s.io": "16200/15",
 		"v1.resource.k8s.io": "16200/21", "v1.flowcontrol.apiserver.k8s.io": "16100/21", "v1.storagemigration.k8s.io": "15800/15",
-		"v1beta1.metrics.k8s.io": "100/100",
+		"v1beta1.metrics.k8s.io": "",
 	} {
 		if got := found[name]; got != want {
 			t.Errorf("%s: got the priorities %q, want %s", name, got, want)

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/fabric"
@@ -77,7 +76,7 @@ func (k *Keeper) Begin(ctx context.Context) error {
 	for _, one := range builtIn {
 		wanted[one.Name] = one
 	}
-	return k.bring(ctx, there, wanted, func(one *service) bool { return isManaged(one) && !isReplaced(one) })
+	return k.bring(ctx, there, wanted, isManaged)
 }
 
 // Run keeps the objects of custom resources in step with their definitions until ctx ends.
@@ -230,13 +229,6 @@ func respecified(current scheme.Object, want *service, ours func(*service) bool)
 	next := have.DeepCopy()
 	next.Spec = *want.Spec.DeepCopy()
 	return next, nil
-}
-
-// isReplaced reports whether a user lets another server serve the metrics of pods and nodes: applying the
-// manifest of metrics-server sets the Service of the object that this server has made. Kubernetes does not serve
-// these itself, so that no program expects its own object back.
-func isReplaced(one *service) bool {
-	return one.Spec.Group == metricsv1beta1.GroupName && one.Spec.Service != nil
 }
 
 // isManaged reports whether an apiserver created an object.

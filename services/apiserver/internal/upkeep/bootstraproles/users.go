@@ -35,9 +35,10 @@ func forUsers() []*rbacv1.ClusterRole {
 	}
 }
 
-// forMetrics returns the role by which users who may view a namespace see what its pods use: metrics-server's.
+// forMetrics returns the role by which users who may view a namespace see what its pods use. It lets what
+// metrics-server's does, and has a name of its own: Helm refuses to install a role that exists.
 func forMetrics() *rbacv1.ClusterRole {
-	role := clusterRole("system:aggregated-metrics-reader", can(read, "metrics.k8s.io", "nodes", "pods"))
+	role := clusterRole("system:garboard:aggregated-metrics-reader", can(read, "metrics.k8s.io", "nodes", "pods"))
 	for _, into := range []string{"view", "edit", "admin"} {
 		aggregate(role, into)
 	}

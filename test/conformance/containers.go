@@ -31,7 +31,7 @@ type containers struct {
 
 // startContainers builds the images, unless the cache has their programs, and starts a containerd.
 func startContainers(ctx context.Context, cache, version string) (c *containers, err error) {
-	h := &host{ctx: ctx}
+	h := &host{context: func() context.Context { return ctx }}
 	defer func() {
 		if problem := recover(); problem != nil && problem != any(h) {
 			panic(problem)
@@ -134,7 +134,7 @@ func toolsOf(ctx context.Context) ([]harness.Program, error) {
 			found[name] = path
 		}
 	}
-	for _, name := range strings.Fields(string(out)) {
+	for name := range strings.FieldsSeq(string(out)) {
 		// Debian's busybox has a shell that hides environment variables with a - in their names.
 		if name != "busybox" && found[name] == "" && (name != "sh" || found["bash"] == "") {
 			box.Links = append(box.Links, "/bin/"+name)
@@ -154,7 +154,7 @@ func toolsOf(ctx context.Context) ([]harness.Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing the libraries of %s: %w", name, err)
 		}
-		for _, word := range strings.Fields(string(libraries)) {
+		for word := range strings.FieldsSeq(string(libraries)) {
 			if strings.HasPrefix(word, "/") && !seen[word] {
 				seen[word] = true
 				tools = append(tools, harness.Program{File: word, Path: word})
@@ -178,16 +178,16 @@ func moduleFolder(ctx context.Context, module string) (string, error) {
 // host is what the harness takes for a test.
 type host struct {
 	testing.TB
-	ctx    context.Context
-	ends   []func()
-	failed error
+	context func() context.Context
+	ends    []func()
+	failed  error
 }
 
 // Helper does nothing.
 func (h *host) Helper() {}
 
 // Context returns the context of the command.
-func (h *host) Context() context.Context { return h.ctx }
+func (h *host) Context() context.Context { return h.context() }
 
 // Cleanup adds what end calls.
 func (h *host) Cleanup(end func()) { h.ends = append(h.ends, end) }

@@ -66,7 +66,7 @@ func TestMetricsServer(t *testing.T) {
 	c.operate(t, operator.path, "--secure-port", port, "--tls-cert-file", filepath.Join(folder, "tls.crt"),
 		"--tls-private-key-file", filepath.Join(folder, "tls.key"), "--kubeconfig", account, "--authentication-kubeconfig", account,
 		"--authorization-kubeconfig", account, "--kubelet-insecure-tls", "--kubelet-preferred-address-types=InternalIP",
-		"--kubelet-use-node-status-port", "--metric-resolution=10s")
+		"--kubelet-use-node-status-port", "--metric-resolution=15s")
 	available := func(name string) {
 		t.Helper()
 		c.shows(t, "True", "get", "apiservice", name, "-o", "jsonpath={.status.conditions[?(@.type=='Available')].status}")
@@ -147,7 +147,7 @@ func (c *cluster) queues(w http.ResponseWriter, r *http.Request) {
 		list := &custommetrics.MetricValueList{
 			TypeMeta: metav1.TypeMeta{APIVersion: custommetrics.SchemeGroupVersion.String(), Kind: "MetricValueList"},
 		}
-		for _, name := range strings.Fields(string(out)) {
+		for name := range strings.FieldsSeq(string(out)) {
 			value := custommetrics.MetricValue{Timestamp: metav1.Now(), Value: *resource.NewQuantity(30, resource.DecimalSI)}
 			value.DescribedObject.Kind, value.DescribedObject.Namespace, value.DescribedObject.Name = "Pod", "default", name
 			value.DescribedObject.APIVersion, value.Metric.Name = "v1", "queue"

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/scheme"
@@ -53,8 +54,12 @@ func (p Pods) Logs(w http.ResponseWriter, r *http.Request, namespace, name strin
 		return nil
 	}
 	target := nodeapi.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Container: container}
+	to := target.URL(nodeapi.ContainerLogs, nodeapi.LogQuery(opts))
+	if wsstream.IsWebSocketRequest(r) {
+		return p.logOverWebSocket(w, r, pod, to)
+	}
 	w.Header().Set("Cache-Control", "no-cache, private")
-	p.forward(w, r, pod.Spec.NodeName, target.URL(nodeapi.ContainerLogs, nodeapi.LogQuery(opts)))
+	p.forward(w, r, pod.Spec.NodeName, to)
 	return nil
 }
 

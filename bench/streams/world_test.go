@@ -18,13 +18,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // What client-go takes.
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // What client-go takes.
 
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/test/containers/harness"

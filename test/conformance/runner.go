@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -157,11 +159,15 @@ func (r *runner) arguments(s spec) []string {
 	}
 }
 
-// fileName makes a file's name from that of a spec.
+// fileName makes a file's name from that of a spec. Two specs never have the same.
 func fileName(name string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
 	})
 	joined := strings.Join(words, "-")
-	return joined[:min(len(joined), 200)] + ".log"
+	if most := 200; len(joined) > most {
+		sum := sha256.Sum256([]byte(name))
+		joined = joined[:most] + "-" + hex.EncodeToString(sum[:4])
+	}
+	return joined + ".log"
 }

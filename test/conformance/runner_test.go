@@ -132,3 +132,12 @@ func TestRunnerInterrupted(t *testing.T) {
 		t.Errorf("%v are left, want both", todo)
 	}
 }
+
+// TestFileNames checks that specs whose long names begin alike have files of their own.
+func TestFileNames(t *testing.T) {
+	long := "[sig-auth] " + strings.Repeat("a word ", 40)
+	names := []string{fileName(long + "one"), fileName(long + "two"), fileName("[sig-node] short")}
+	if names[0] == names[1] || len(names[0]) > 255 || names[2] != "sig-node-short.log" {
+		t.Errorf("got %q", names)
+	}
+}

@@ -22,7 +22,6 @@ func Unsupported(pod *corev1.Pod) []string {
 	u.add(spec.OS != nil && spec.OS.Name != corev1.Linux, "spec.os")
 	u.add(spec.Resources != nil, "spec.resources")
 	if s := spec.SecurityContext; s != nil {
-		u.add(s.SELinuxOptions != nil, "spec.securityContext.seLinuxOptions")
 		u.add(s.WindowsOptions != nil, "spec.securityContext.windowsOptions")
 		u.add(s.AppArmorProfile != nil && s.AppArmorProfile.Type == corev1.AppArmorProfileTypeLocalhost, "spec.securityContext.appArmorProfile")
 		u.add(s.SupplementalGroupsPolicy != nil && *s.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict, "spec.securityContext.supplementalGroupsPolicy")
@@ -109,7 +108,6 @@ func (u *fields) container(c *corev1.Container, path string) {
 		u.add(l.PreStop != nil && l.PreStop.TCPSocket != nil, path+".lifecycle.preStop.tcpSocket")
 	}
 	if s := c.SecurityContext; s != nil {
-		u.add(s.SELinuxOptions != nil, path+".securityContext.seLinuxOptions")
 		u.add(s.WindowsOptions != nil, path+".securityContext.windowsOptions")
 		u.add(s.ProcMount != nil && *s.ProcMount != corev1.DefaultProcMount, path+".securityContext.procMount")
 		u.add(s.AppArmorProfile != nil && s.AppArmorProfile.Type == corev1.AppArmorProfileTypeLocalhost, path+".securityContext.appArmorProfile")

@@ -221,7 +221,7 @@ func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.Secur
 	s.SupplementalGroups = groups(pod)
 	if p := pod.Spec.SecurityContext; p != nil {
 		s.RunAsUser, s.RunAsGroup = p.RunAsUser, p.RunAsGroup
-		s.AppArmor = appArmor(p.AppArmorProfile)
+		s.AppArmor, s.SELinux = appArmor(p.AppArmorProfile), seLinux(p.SELinuxOptions)
 		if p.SeccompProfile != nil {
 			s.Seccomp = l.seccomp(p.SeccompProfile)
 		}
@@ -246,6 +246,7 @@ func (l *Lifecycle) security(pod *corev1.Pod, c *corev1.Container) runtime.Secur
 		if own.AppArmorProfile != nil {
 			s.AppArmor = appArmor(own.AppArmorProfile)
 		}
+		s.SELinux = cmp.Or(seLinux(own.SELinuxOptions), s.SELinux)
 	}
 	// Kubernetes' DefaultProcMount. The runtime masks nothing in a privileged container.
 	s.MaskedPaths = append([]string{
@@ -276,6 +277,14 @@ func appArmor(p *corev1.AppArmorProfile) *runtime.SecurityProfile {
 		return nil
 	}
 	return &runtime.SecurityProfile{Type: string(p.Type)}
+}
+
+// seLinux returns a label as the runtime knows it; nil if the pod asks for none.
+func seLinux(o *corev1.SELinuxOptions) *runtime.SELinuxLabel {
+	if o == nil {
+		return nil
+	}
+	return &runtime.SELinuxLabel{User: o.User, Role: o.Role, Type: o.Type, Level: o.Level}
 }
 
 // seccomp returns the profile as the runtime knows it: a local profile by its path, as in the
@@ -356,7 +365,7 @@ func (l *Lifecycle) sandboxConfig(pod *corev1.Pod, attempt uint32) runtime.Sandb
 		cfg.Hostname = hostname(pod)
 	}
 	if s := spec.SecurityContext; s != nil {
-		cfg.RunAsUser, cfg.RunAsGroup = s.RunAsUser, s.RunAsGroup
+		cfg.RunAsUser, cfg.RunAsGroup, cfg.SELinux = s.RunAsUser, s.RunAsGroup, seLinux(s.SELinuxOptions)
 		for _, sysctl := range s.Sysctls {
 			if cfg.Sysctls == nil {
 				cfg.Sysctls = map[string]string{}

@@ -138,6 +138,22 @@ func TestCgroupV2(t *testing.T) {
 	}
 }
 
+// TestSELinux passes on what the container asks for, and else what the pod does.
+func TestSELinux(t *testing.T) {
+	l := &Lifecycle{}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0"}}}}
+	if got := l.security(pod, &corev1.Container{}).SELinux; got == nil || *got != (runtime.SELinuxLabel{Level: "s0"}) {
+		t.Errorf("of the pod: %+v", got)
+	}
+	own := &corev1.Container{SecurityContext: &corev1.SecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t", User: "u", Role: "r"}}}
+	if got := l.security(pod, own).SELinux; got == nil || *got != (runtime.SELinuxLabel{Type: "spc_t", User: "u", Role: "r"}) {
+		t.Errorf("of the container: %+v", got)
+	}
+	if got := l.security(&corev1.Pod{}, &corev1.Container{}).SELinux; got != nil {
+		t.Errorf("of neither: %+v", got)
+	}
+}
+
 // TestAppArmor passes on what the pod and then the container asks for.
 func TestAppArmor(t *testing.T) {
 	unconfined := &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}

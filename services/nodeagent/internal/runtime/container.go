@@ -225,6 +225,7 @@ func containerSecurity(s SecurityContext, sandbox SandboxConfig) *cri.LinuxConta
 		Seccomp:            securityProfile(s.Seccomp),
 		MaskedPaths:        s.MaskedPaths,
 		ReadonlyPaths:      s.ReadonlyPaths,
+		SelinuxOptions:     seLinux(s.SELinux),
 	}
 	if s.AppArmor != nil {
 		out.Apparmor = securityProfile(*s.AppArmor)
@@ -234,6 +235,13 @@ func containerSecurity(s SecurityContext, sandbox SandboxConfig) *cri.LinuxConta
 		out.Capabilities = &cri.Capability{AddCapabilities: s.AddCapabilities, DropCapabilities: s.DropCapabilities}
 	}
 	return out
+}
+
+func seLinux(of *SELinuxLabel) *cri.SELinuxOption {
+	if of == nil {
+		return nil
+	}
+	return &cri.SELinuxOption{User: of.User, Role: of.Role, Type: of.Type, Level: of.Level}
 }
 
 // deprecatedAppArmor returns a profile in the form that older runtimes read.

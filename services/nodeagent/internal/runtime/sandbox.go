@@ -147,6 +147,7 @@ func (c *Client) sandboxConfig(cfg SandboxConfig) *cri.PodSandboxConfig {
 				RunAsGroup:         int64Value(cfg.RunAsGroup),
 				SupplementalGroups: cfg.SupplementalGroups,
 				Seccomp:            securityProfile(cfg.Seccomp),
+				SelinuxOptions:     seLinux(cfg.SELinux),
 			},
 		},
 	}

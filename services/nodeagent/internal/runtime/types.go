@@ -73,6 +73,8 @@ type SandboxConfig struct {
 	SupplementalGroups    []int64
 	// Seccomp is the profile of the pause process.
 	Seccomp SecurityProfile
+	// SELinux is the label that the pod asks for; nil for the runtime's choice.
+	SELinux *SELinuxLabel
 }
 
 // DNSConfig is the content of a resolv.conf.
@@ -220,7 +222,13 @@ type SecurityContext struct {
 	Seccomp                           SecurityProfile
 	// AppArmor is the profile that the pod asks for; nil for the runtime's choice.
 	AppArmor *SecurityProfile
+	// SELinux is the label that the pod asks for, of which parts may be empty; nil for the runtime's choice. It has no
+	// effect where the kernel has no SELinux.
+	SELinux *SELinuxLabel
 }
+
+// SELinuxLabel is the label of processes; the runtime chooses the parts that are empty.
+type SELinuxLabel struct{ User, Role, Type, Level string }
 
 // SecurityProfile names a seccomp or AppArmor profile: "" for Unconfined, "RuntimeDefault", "Unconfined",
 // or "Localhost" with LocalhostRef.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,12 +26,28 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var all = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 
 // server is another API server.
-type server map[string][]metav1.APIResource // by path
+type server struct {
+	mu     sync.Mutex
+	serves map[string][]metav1.APIResource // by path
+}
+
+func serving(resources map[string][]metav1.APIResource) *server { return &server{serves: resources} }
+
+// set changes what is served at a path: nothing without resources.
+func (s *server) set(path string, resources ...metav1.APIResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serves[path] = resources; len(resources) == 0 {
+		delete(s.serves, path)
+	}
+}
 
 // listen makes a plane's apiserver pass requests on to the server.
-func (s server) listen(p *controltest.Plane) {
+func (s *server) listen(p *controltest.Plane) {
 	p.OnDocument(func(path string) ([]byte, error) {
-		resources, ok := s[path]
+		s.mu.Lock()
+		resources, ok := s.serves[path]
+		s.mu.Unlock()
 		if !ok {
 			return nil, fmt.Errorf("%s does not answer", path)
 		}
@@ -39,7 +56,7 @@ func (s server) listen(p *controltest.Plane) {
 	})
 }
 
-func start(t *testing.T, s server, objs ...scheme.Object) (*controltest.Plane, *aggregatedkinds.Kinds) {
+func start(t *testing.T, s *server, objs ...scheme.Object) (*controltest.Plane, *aggregatedkinds.Kinds) {
 	t.Helper()
 	p := controltest.New(t, objs...)
 	p.Allow("list watch apiregistration.k8s.io/apiservices")
@@ -84,7 +101,7 @@ func discovered(t *testing.T, kinds *aggregatedkinds.Kinds) ([]string, error) {
 // serve change.
 func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := server{
+		s := serving(map[string][]metav1.APIResource{
 			"/apis/wardle.example.com/v1alpha1": {
 				resource("fischers", "Fischer", all...), resource("flunders", "Flunder", all...), resource("flunders/status", "Flunder", all...),
 			},
@@ -92,7 +109,7 @@ func TestKinds(t *testing.T) {
 			"/apis/metrics.k8s.io/v1beta1":     {resource("nodes", "NodeMetrics", "get", "list"), resource("a b", "Odd", "get")},
 			"/apis/queues.example.com/v1":      {resource("mails", "Mail", "delete", "get")},
 			"/apis/apps/v2":                    {resource("deployments", "Deployment", all...)},
-		}
+		})
 		p, kinds := start(t, s,
 			controltest.APIService("wardle.example.com", "v1alpha1", 10), controltest.APIService("wardle.example.com", "v1beta1", 20),
 			controltest.APIService("metrics.k8s.io", "v1beta1", 100), controltest.APIService("queues.example.com", "v1", 100),
@@ -122,8 +139,7 @@ func TestKinds(t *testing.T) {
 
 		// A server that does not answer has what it had.
 		before, changed := kinds.Follow()
-		gone := s["/apis/wardle.example.com/v1beta1"]
-		delete(s, "/apis/wardle.example.com/v1beta1")
+		s.set("/apis/wardle.example.com/v1beta1")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		got, err := discovered(t, kinds)
@@ -140,7 +156,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("followed are now %q", followed(kinds))
 		default:
 		}
-		s["/apis/wardle.example.com/v1beta1"] = append(gone, resource("eels", "Eel", all...))
+		s.set("/apis/wardle.example.com/v1beta1", resource("flunders", "Flunder", all...), resource("eels", "Eel", all...))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		after, _ := kinds.Follow()
@@ -167,7 +183,7 @@ func TestKinds(t *testing.T) {
 // TestDiscoverIsFresh checks that an APIService of which the informer has not heard is asked.
 func TestDiscoverIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := server{"/apis/wardle.example.com/v1": {resource("flunders", "Flunder", all...)}}
+		s := serving(map[string][]metav1.APIResource{"/apis/wardle.example.com/v1": {resource("flunders", "Flunder", all...)}})
 		p := controltest.NewLate(t, "APIService", 5*time.Second)
 		s.listen(p)
 		kinds := aggregatedkinds.New(p.Deps())
@@ -208,7 +224,7 @@ func TestBadServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, kinds := start(t, server{"/apis/a.example.com/v1": c.resources}, controltest.APIService("a.example.com", "v1", 1))
+				_, kinds := start(t, serving(map[string][]metav1.APIResource{"/apis/a.example.com/v1": c.resources}), controltest.APIService("a.example.com", "v1", 1))
 				got, err := discovered(t, kinds)
 				if err == nil || !strings.Contains(err.Error(), c.want) || len(got) > 0 || len(followed(kinds)) > 0 {
 					t.Errorf("got %q, %v, want %q", got, err, c.want)
@@ -218,7 +234,7 @@ func TestBadServers(t *testing.T) {
 	}
 	t.Run("no list", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			p, kinds := start(t, server{}, controltest.APIService("a.example.com", "v1", 1))
+			p, kinds := start(t, serving(nil), controltest.APIService("a.example.com", "v1", 1))
 			p.OnDocument(func(string) ([]byte, error) { return []byte("<html>"), nil })
 			if got, err := discovered(t, kinds); err == nil || !strings.Contains(err.Error(), "reading the list of resources") {
 				t.Errorf("got %q, %v", got, err)

@@ -120,7 +120,6 @@ func (w *world) forwardsIn(b *testing.B, from side) {
 			conn := dial(b, ports[0])
 			_, err := io.CopyN(conn, zeros{}, size)
 			must(b, err)
-			must(b, conn.(*net.TCPConn).CloseWrite())
 			// What the pod swallowed is known when it answers.
 			_, err = io.ReadFull(conn, make([]byte, 1))
 			must(b, err)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Ports at which pump listens: one that sends what its argument says, and one that swallows what comes and then answers
-// with one byte.
+// Ports at which pump listens: one that sends as many bytes as its argument says, and one that swallows as many and then
+// answers with one. containerd ends a forwarded connection both ways when one end has sent all.
 const (
 	sends    = ":9000"
 	swallows = ":9001"
@@ -55,7 +55,7 @@ func run(args []string) error {
 		}
 	case "serve":
 		go listen(swallows, func(conn net.Conn) {
-			_, _ = io.Copy(io.Discard, conn)
+			_, _ = io.CopyN(io.Discard, conn, number)
 			_, _ = conn.Write([]byte{1})
 		})
 		listen(sends, func(conn net.Conn) { _, _ = io.CopyN(conn, zeros{}, number) })

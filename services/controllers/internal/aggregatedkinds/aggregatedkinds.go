@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -142,15 +140,9 @@ func (k *Kinds) run(ctx context.Context, changed <-chan struct{}) {
 // can be deleted, each by the preferred version of its group. With an error, the APIs that it names are
 // missing.
 func (k *Kinds) Discover(ctx context.Context) ([]Resource, error) {
-	list := &apiregistrationv1.APIServiceList{}
-	// Only the revision counts. A list without a version is read from etcd.
-	err := k.client.Do(ctx, client.Call{Verb: "list", Kind: k.kind, Options: &metav1.ListOptions{Limit: 1}}, list)
+	revision, err := controller.RevisionNow(ctx, k.client, k.kind)
 	if err != nil {
-		return nil, fmt.Errorf("asking which APIs there are: %w", err)
-	}
-	revision, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("reading the revision of the APIServices: %w", err)
+		return nil, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -9,13 +9,11 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/backoff"
@@ -122,15 +120,9 @@ func (d *Definitions) follow(ctx context.Context, changed <-chan struct{}) {
 
 // Refresh returns when the table has all kinds that were established before the call.
 func (d *Definitions) Refresh(ctx context.Context) error {
-	list := &apiextensionsv1.CustomResourceDefinitionList{}
-	// Only the revision counts. A list without a version is read from etcd.
-	err := d.client.Do(ctx, client.Call{Verb: "list", Kind: d.kind, Options: &metav1.ListOptions{Limit: 1}}, list)
+	revision, err := controller.RevisionNow(ctx, d.client, d.kind)
 	if err != nil {
-		return fmt.Errorf("asking which custom resources there are: %w", err)
-	}
-	revision, err := strconv.ParseInt(list.ResourceVersion, 10, 64)
-	if err != nil {
-		return fmt.Errorf("reading the revision of the custom resource definitions: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -2,8 +2,8 @@
 // for dependents (foreground) or release them (orphan), as Kubernetes' garbage collector does
 // (kubernetes, pkg/controller/garbagecollector).
 //
-// It follows every kind of the table itself, and those of aggregated APIs, and keeps only metadata. It acts only on an object that
-// it has just read from the API.
+// It follows every kind of the table itself, and those of aggregated APIs, and keeps only metadata. It acts only on
+// an object that it has just read from the API.
 //
 // It is not declared by a controller.Spec: its keys are UIDs of objects of all kinds, and what asks for them
 // is its own graph, which a replica that does not lead keeps up to date too.

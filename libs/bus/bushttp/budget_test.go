@@ -144,6 +144,10 @@ func TestBudgetOfRequests(t *testing.T) {
 	if response, _ := bushttptest.Do(t, client, bushttptest.Request(t, "POST", "http://api/all", io.LimitReader(&endless{}, 8<<20))); response.StatusCode != http.StatusOK {
 		t.Errorf("got %s", response.Status)
 	}
+	// By now what was granted has come, and counts until it is read.
+	if held := shared.Held(); held < budget {
+		t.Errorf("handlers that do not read hold %d bytes, less than %d", held, budget)
+	}
 	close(end)
 	for range slow {
 		if err := bushttptest.Receive(t, done, "the end of a call"); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
@@ -195,6 +196,17 @@ func New(cfg Config) (*Agent, error) {
 	})
 	metric.Register(cfg.Registerer, newMetrics(a))
 	return a, nil
+}
+
+// Address returns the node's address.
+func (a *Agent) Address() string { return a.cfg.NodeIP }
+
+// UID returns the UID of the node's Node; empty until it is registered.
+func (a *Agent) UID() types.UID { return a.node.Object().UID }
+
+// Event records an Event about the node.
+func (a *Agent) Event(eventType, reason, message string) {
+	a.events.Event(a.node.Object(), eventType, reason, "%s", message)
 }
 
 // Watchers returns what the agent watches.

@@ -43,6 +43,8 @@ type Config struct {
 	ServiceCIDRs []netip.Prefix
 	// Advertise is the address of the apiserver.
 	Advertise netip.AddrPort
+	// DNS has the Service of the DNS servers created.
+	DNS bool
 	// NodePorts is the range of node ports; the zero value means 30000-32767.
 	NodePorts allocate.PortRange
 }

@@ -132,7 +132,7 @@ func newWorld(t testing.TB, table *scheme.Table, config Config) *World {
 	}
 	w.Objects, err = systemobjects.New(systemobjects.Config{
 		Table: table, Registry: w.Registry, Store: w.Store, Services: w.Services,
-		ServiceCIDRs: config.ServiceCIDRs, Advertise: config.Advertise,
+		ServiceCIDRs: config.ServiceCIDRs, Advertise: config.Advertise, DNS: config.DNS,
 	})
 	if err != nil {
 		t.Fatalf("making the system's objects: %v", err)

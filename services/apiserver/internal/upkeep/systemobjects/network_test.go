@@ -21,7 +21,8 @@ func TestDNSService(t *testing.T) {
 	if a := registrytest.Get[*corev1.ServiceAccount](w, "kube-system", "node-network"); a.UID == "" {
 		t.Errorf("the account is %+v", a)
 	}
-	w.Delete("kube-system", s)
+	w.Etcd.DeletePrefix(t, "/registry/services/specs/kube-system/kube-dns")
+	w.Etcd.DeletePrefix(t, "/registry/ipaddresses/10.96.0.10")
 	registrytest.Create(w, "default", registrytest.Service("thief", func(s *corev1.ServiceSpec) { s.ClusterIP = "10.96.0.10" }))
 	if err := w.Objects.Ensure(t.Context()); err != nil {
 		t.Error(err)

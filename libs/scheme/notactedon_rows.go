@@ -153,12 +153,6 @@ func podRows() []NotActedOn {
 			}),
 		},
 		{
-			Field: "spec.subdomain", By: "cluster DNS", Text: "the pod's name is in its own /etc/hosts and in no DNS",
-			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
-				return when(s.Subdomain != "", "spec.subdomain")
-			}),
-		},
-		{
 			Field: "spec.schedulingGroup", By: "GangScheduling", Text: dropped,
 			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
 				return when(s.SchedulingGroup != nil, "spec.schedulingGroup")

@@ -62,6 +62,11 @@ var rules = []rule{
 		why: "the container runtime's interface is known only to the node agent's runtime packages",
 	},
 	{
+		deny:   []string{"github.com/miekg/dns"},
+		except: []string{"services/nodeagent/internal/dns"},
+		why:    "the DNS library is known only to the node agent's DNS server",
+	},
+	{
 		deny:   []string{"k8s.io/kubectl", "k8s.io/cli-runtime"},
 		except: []string{"cmd/garboard", "test"},
 		why:    "kubectl is linked only into cmd/garboard",

@@ -26,7 +26,6 @@ var signs = map[string]sign{
 	"kube-proxy":                {"services/nodeagent/internal/proxy", ""},
 	"network plugin":            {"services/nodeagent/internal/policy", ""},
 	"eviction manager":          {"services/nodeagent/internal/eviction", ""},
-	"cluster DNS":               {"services/nodeagent/internal/dns", ""},
 	"API Priority and Fairness": {"services/apiserver", `ResponseHeaderMatchedFlowSchemaUID|(?i:X-Kubernetes-PF-)|fairqueuing`},
 	"DynamicResources":          {"services/scheduler", `"DynamicResources"`},
 	"DefaultPreemption":         {"services/scheduler", `"DefaultPreemption"`},

@@ -1,0 +1,143 @@
+package dns
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/garboard/garboard/libs/backoff"
+	"github.com/garboard/garboard/services/nodeagent/internal/dns/wire"
+)
+
+// How long the server waits before it tries again to listen on an address.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// answerTime is how long an answer may take: less than the 5 s after which resolvers give up.
+const answerTime = 4500 * time.Millisecond
+
+// maxQuestion is the size of the largest question that is read, in bytes.
+const maxQuestion = 4096
+
+// maxReaders is how many goroutines read from one socket, if there are as many processors.
+const maxReaders = 8
+
+// listen serves one address over UDP and TCP until ctx ends. It tries for as long as it takes; ready
+// is called once when it has succeeded, or ctx has ended.
+func (s *Server) listen(ctx context.Context, addr netip.AddrPort, ready func()) error {
+	ready = sync.OnceFunc(ready)
+	defer ready()
+	retries := backoff.Doubling(firstRetry, lastRetry, 0.1)
+	for logged := false; ; logged = true {
+		conn, listener, err := open(ctx, addr)
+		if err == nil {
+			s.serve(ctx, conn, listener, ready)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !logged {
+			s.log.Warn("listening for DNS questions, which is tried again", "address", addr, "err", err)
+		}
+		if !backoff.Sleep(ctx, retries.Step()) {
+			return nil
+		}
+	}
+}
+
+// open opens the sockets of an address, with the same port.
+func open(ctx context.Context, addr netip.AddrPort) (*net.UDPConn, *net.TCPListener, error) {
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		return nil, nil, err
+	}
+	bound, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return nil, nil, errors.Join(errors.New("a UDP socket without an address"), conn.Close())
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", netip.AddrPortFrom(addr.Addr(), bound.AddrPort().Port()).String())
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	tcp, ok := listener.(*net.TCPListener)
+	if !ok {
+		return nil, nil, errors.Join(errors.New("a TCP socket of an unknown type"), conn.Close(), listener.Close())
+	}
+	return conn, tcp, nil
+}
+
+// serve answers what comes in until ctx ends, and closes the sockets.
+func (s *Server) serve(ctx context.Context, conn *net.UDPConn, listener *net.TCPListener, ready func()) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close(); _ = listener.Close() })
+	defer stop()
+	addr, _ := netip.ParseAddrPort(conn.LocalAddr().String())
+	s.mu.Lock()
+	s.bound = append(s.bound, addr)
+	s.mu.Unlock()
+	ready()
+	var tasks sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), maxReaders) {
+		tasks.Go(func() { s.serveUDP(ctx, conn, &tasks) })
+	}
+	tasks.Go(func() { s.serveTCP(ctx, listener, &tasks) })
+	tasks.Wait()
+	s.mu.Lock()
+	s.bound = slices.DeleteFunc(s.bound, func(other netip.AddrPort) bool { return other == addr })
+	s.mu.Unlock()
+}
+
+// serveUDP answers the questions of a UDP socket until it is closed.
+func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn, tasks *sync.WaitGroup) {
+	message, out := make([]byte, maxQuestion), make([]byte, 0, wire.MaxUDP)
+	var a ask
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(message)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || !backoff.Sleep(ctx, time.Millisecond) {
+				return
+			}
+			continue // An error of one packet.
+		}
+		a.client = from.Addr().Unmap()
+		answer, more := s.read(&a, message[:n], out[:0])
+		if more {
+			answer, err = s.respond(ctx, &a, answer)
+			if errors.Is(err, errLater) {
+				s.later(ctx, conn, from, &a, tasks)
+				continue
+			}
+		}
+		if len(answer) > 0 {
+			// A client that cannot be reached asks again.
+			_, _ = conn.WriteToUDPAddrPort(answer, from)
+		}
+	}
+}
+
+// later answers a question that has to wait for other servers, unless too many do.
+func (s *Server) later(ctx context.Context, conn *net.UDPConn, to netip.AddrPort, a *ask, tasks *sync.WaitGroup) {
+	select {
+	case s.waiting <- struct{}{}:
+	default:
+		_, _ = conn.WriteToUDPAddrPort(s.busy(a), to)
+		return
+	}
+	waiting := a.clone()
+	tasks.Go(func() {
+		defer func() { <-s.waiting }()
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		if answer, err := s.respond(ctx, waiting, nil); err == nil && len(answer) > 0 {
+			_, _ = conn.WriteToUDPAddrPort(answer, to)
+		}
+	})
+}

@@ -12,10 +12,13 @@ import (
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/lifecycle"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/service"
+	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/network"
 	"github.com/garboard/garboard/services/nodeagent/internal/podnetwork"
+	"github.com/garboard/garboard/services/nodeagent/internal/proxy"
 )
 
 // NetworkConfig configures the network parts of a node agent. They need root, and have no effect under the
@@ -29,7 +32,28 @@ type NetworkConfig struct {
 	// CNIConfDir is the folder in which the container runtime looks for CNI configurations; DefaultCNIConfDir
 	// if empty.
 	CNIConfDir string
+	// ServiceProxy leads traffic for Services to their endpoints, as kube-proxy does.
+	ServiceProxy bool
+	// NodePortAddresses are the ranges of the node's addresses at which NodePorts are open, or "primary" for its
+	// own address; that if empty. (kube-proxy's nodePortAddresses.)
+	NodePortAddresses []string
+	// ProxyHealthAddress is the HOST:PORT at which load balancers ask whether the node serves Services, at /healthz
+	// and /livez; nowhere if empty.
+	ProxyHealthAddress string
+	// DNS answers DNS questions of the node's pods, at DNSAddress and, if the node has the proxy, at the Service
+	// kube-system/kube-dns. Pods with dnsPolicy ClusterFirst use it unless ClusterDNS is set.
+	DNS bool
+	// DNSAddress is an address that is free on the node; DefaultDNSAddress if empty.
+	DNSAddress string
+	// StubDomains are servers, HOST:PORT or HOST, for names in domains of others.
+	StubDomains map[string]string
 }
+
+// DefaultDNSAddress is the link-local address at which pods find their node's DNS server.
+const DefaultDNSAddress = "169.254.20.10"
+
+// DefaultProxyHealthAddress is where load balancers usually ask whether a node serves Services.
+const DefaultProxyHealthAddress = proxy.DefaultHealthAddress
 
 // DefaultCNIConfDir is the folder in which container runtimes look for CNI configurations.
 const DefaultCNIConfDir = podnetwork.DefaultConfDir
@@ -42,11 +66,36 @@ func (c *NetworkConfig) complete() error {
 	if c.CNIConfDir == "" {
 		c.CNIConfDir = DefaultCNIConfDir
 	}
+	if c.DNSAddress == "" {
+		c.DNSAddress = DefaultDNSAddress
+	}
+	if address, err := netip.ParseAddr(c.DNSAddress); err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
+		return fmt.Errorf("the address of the DNS server, %q, is not an address that pods can reach", c.DNSAddress)
+	}
+	if _, err := c.stubDomains(); err != nil {
+		return err
+	}
 	faults := []error{podnetwork.Mode(c.PodNetworkMode).Check()}
 	if !filepath.IsAbs(c.CNIConfDir) {
 		faults = append(faults, fmt.Errorf("the folder of CNI configurations, %q, is not an absolute path", c.CNIConfDir))
 	}
 	return errors.Join(faults...)
+}
+
+// stubDomains returns the servers of StubDomains, one for each.
+func (c *NetworkConfig) stubDomains() (map[string][]netip.AddrPort, error) {
+	servers := map[string][]netip.AddrPort{}
+	for domain, text := range c.StubDomains {
+		server, err := netip.ParseAddrPort(text)
+		if address, only := netip.ParseAddr(text); only == nil {
+			server, err = netip.AddrPortFrom(address, nodeapi.DNSPort), nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the DNS server %q of the domain %s is not ADDRESS or ADDRESS:PORT", text, domain)
+		}
+		servers[domain] = append(servers[domain], server)
+	}
+	return servers, nil
 }
 
 // networkToken is the file of the token that the network parts present.
@@ -86,12 +135,30 @@ func (a *Agent) networkParts() lifecycle.Stage {
 		if err != nil {
 			return fmt.Errorf("starting the network parts: the node's address: %w", err)
 		}
-		cfg := a.cfg.Service
+		cfg, own := a.cfg.Service, &a.cfg.Network
+		stubs, err := own.stubDomains()
+		if err != nil {
+			return err
+		}
 		return network.New(network.Config{
-			NodeName: a.cfg.NodeName, Address: address.Unmap(), Client: a.shell.Client(), Node: a.inner.UID,
+			NodeName: a.cfg.NodeName, Address: address.Unmap(), Client: a.shell.Client(), Node: a.inner.Node,
 			TokenFile: a.cfg.networkToken(), Shell: a.network,
-			PodNetwork: a.cfg.Network.PodNetwork, Mode: podnetwork.Mode(a.cfg.Network.PodNetworkMode), CNIConfDir: a.cfg.Network.CNIConfDir,
-			Event: a.inner.Event, DataDir: filepath.Join(a.cfg.DataDir, "network"), Logger: cfg.Logger, Registerer: cfg.Registerer,
+			PodNetwork: network.PodNetwork{On: own.PodNetwork, Mode: podnetwork.Mode(own.PodNetworkMode), CNIConfDir: own.CNIConfDir},
+			Proxy:      network.Proxy{On: own.ServiceProxy, NodePortAddresses: own.NodePortAddresses, HealthAddress: own.ProxyHealthAddress},
+			DNS: network.DNS{
+				On: own.DNS, Address: netip.MustParseAddr(own.DNSAddress), Domain: a.cfg.ClusterDomain,
+				ResolverConfig: agent.ResolverConfig, StubDomains: stubs,
+			},
+			PodNamespace: a.inner.PodNamespace, Events: a.inner.Event,
+			DataDir: filepath.Join(a.cfg.DataDir, "network"), Logger: cfg.Logger, Registerer: cfg.Registerer,
 		}).Run(ctx)
 	}}
+}
+
+// nameServers returns the name servers of pods with dnsPolicy ClusterFirst.
+func (c *Config) nameServers() []string {
+	if len(c.ClusterDNS) == 0 && c.Network.DNS && c.Runtime.Endpoint != SimulatedRuntime {
+		return []string{c.Network.DNSAddress}
+	}
+	return c.ClusterDNS
 }

@@ -139,7 +139,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 			Address: a.cfg.Listen, CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSPrivateKeyFile, ClientCAFile: a.cfg.ClientCAFile,
 		},
 		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
-		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
+		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.nameServers(), ClusterDomain: a.cfg.ClusterDomain,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,
 	})
 	if err != nil {

@@ -5,6 +5,8 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -92,14 +94,54 @@ func (c *cluster) start(t *testing.T, i int) *joiningNode {
 
 func tail(text string, most int) string { return text[max(0, len(text)-most):] }
 
-// TestNetwork: pods of several nodes reach each other.
+// TestNetwork: pods, Services and names work on three nodes without a further install.
 func TestNetwork(t *testing.T) {
-	c := startCluster(t, 2)
-	c.Must(t, "", "create", "-f", "testdata/nginx.yaml")
-	c.Must(t, "", "rollout", "status", "deployment/nginx-deployment")
-	fmt.Println(c.Must(t, "", "get", "pods", "-o", "wide"))
-	for _, command := range [][]string{{"ip", "addr"}, {"ip", "route"}, {"nft", "list", "ruleset"}} {
-		out, _ := c.nodes.List[0].Command(t.Context(), command[0], command[1:]...).CombinedOutput()
-		fmt.Println(strings.Join(command, " ")+"\n", string(out))
+	c := startCluster(t, 3)
+	c.Must(t, "", "create", "-f", "testdata/web.yaml")
+	c.Must(t, "", "rollout", "status", "deployment/web", "--timeout=3m")
+	c.Must(t, "", "rollout", "status", "daemonset/client", "--timeout=3m")
+	clients := strings.Fields(c.Must(t, "", "get", "pods", "-l", "app=client", "-o", "name"))
+	t.Run("Services", func(t *testing.T) { c.services(t, clients) })
+}
+
+// services asks each Service from each node.
+func (c *cluster) services(t *testing.T, clients []string) {
+	for _, client := range clients {
+		for _, url := range []string{"http://web", "http://web.default", "http://web.default.svc.cluster.local", "http://peers"} {
+			seen := map[string]bool{}
+			for range 12 {
+				seen[strings.TrimSpace(c.wget(t, client, url))] = true
+			}
+			if len(seen) < 2 {
+				t.Errorf("%s from %s is answered by %v", url, client, seen)
+			}
+		}
+		if res := c.Kubectl(t, "", "exec", client, "--", "wget", "http://empty"); res.Code == 0 || !strings.Contains(res.Stdout+res.Stderr, "refused") {
+			t.Errorf("a Service without endpoints: exit code %d, %s%s", res.Code, res.Stdout, res.Stderr)
+		}
+		if res := c.Kubectl(t, "", "exec", client, "--", "wget", "http://no-such-service"); res.Code == 0 || !strings.Contains(res.Stdout+res.Stderr, "no such host") {
+			t.Errorf("a name that does not exist: exit code %d, %s%s", res.Code, res.Stdout, res.Stderr)
+		}
 	}
+	for _, node := range c.nodes.List {
+		answer, err := http.Get("http://" + node.Address.String() + ":30080")
+		if err != nil {
+			t.Errorf("the NodePort of %s: %v", node.Name, err)
+			continue
+		}
+		body, err := io.ReadAll(answer.Body)
+		if _ = answer.Body.Close(); err != nil || !strings.HasPrefix(string(body), "web-") {
+			t.Errorf("the NodePort of %s answers %q, %v", node.Name, body, err)
+		}
+	}
+}
+
+// wget returns what a URL answers a pod.
+func (c *cluster) wget(t *testing.T, pod, url string) string {
+	t.Helper()
+	res := c.Kubectl(t, "", "exec", pod, "--", "wget", "-O-", url)
+	if res.Code != 0 {
+		t.Fatalf("%s from %s: exit code %d, %s%s", url, pod, res.Code, res.Stdout, res.Stderr)
+	}
+	return res.Stdout
 }

@@ -10,15 +10,24 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/client"
+	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/service"
+	"github.com/garboard/garboard/services/nodeagent/internal/dns"
 	"github.com/garboard/garboard/services/nodeagent/internal/networktoken"
 	"github.com/garboard/garboard/services/nodeagent/internal/podnetwork"
+	"github.com/garboard/garboard/services/nodeagent/internal/proxy"
 )
 
 // Config configures the parts of a node.
@@ -26,28 +35,56 @@ type Config struct {
 	NodeName string
 	// Address is the node's address.
 	Address netip.Addr
-	// Client acts as the node; it obtains the parts' token. Node returns the UID of the node's Node; empty
-	// until it is registered.
+	// Client acts as the node; it obtains the parts' token. Node returns the node's Node, without a UID until
+	// it is registered.
 	Client client.Interface
-	Node   func() types.UID
+	Node   func() *corev1.Node
 	// TokenFile is the file that holds the token, which Shell presents.
 	TokenFile string
 	// Shell connects the parts to the plane. Its connections are not open yet.
-	Shell *service.Shell
-	// PodNetwork has the node connect its pods; see package podnetwork.
-	PodNetwork bool
-	Mode       podnetwork.Mode
-	CNIConfDir string
-	// Event records an Event about the node.
-	Event      func(eventType, reason, message string)
+	Shell      *service.Shell
+	PodNetwork PodNetwork
+	Proxy      Proxy
+	DNS        DNS
+	// PodNamespace returns the namespace of the node's pod that has an address.
+	PodNamespace func(netip.Addr) (namespace string, ok bool)
+	// Events records an Event about an object.
+	Events     func(object runtime.Object, eventType, reason, message string)
 	DataDir    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
+// PodNetwork configures how the node connects its pods; see package podnetwork.
+type PodNetwork struct {
+	On         bool
+	Mode       podnetwork.Mode
+	CNIConfDir string
+}
+
+// Proxy configures how the node leads traffic for Services to their endpoints; see package proxy.
+type Proxy struct {
+	On                bool
+	NodePortAddresses []string
+	HealthAddress     string
+}
+
+// DNS configures the node's DNS server; see package dns.
+type DNS struct {
+	On bool
+	// Address is where pods find it: an address that the node gives its loopback interface.
+	Address netip.Addr
+	// Domain is the DNS domain of Services.
+	Domain string
+	// ResolverConfig is the path of the node's own resolver configuration.
+	ResolverConfig string
+	StubDomains    map[string][]netip.AddrPort
+}
+
 // Network is the network parts of a node.
 type Network struct {
-	cfg Config
+	cfg  Config
+	pods *podnetwork.Network // nil if it is switched off
 }
 
 // New returns the parts. It starts nothing.
@@ -55,15 +92,14 @@ func New(cfg Config) *Network { return &Network{cfg: cfg} }
 
 // Run runs the parts that are switched on until ctx ends, and removes what those that are switched off have left.
 func (n *Network) Run(ctx context.Context) error {
-	if !n.cfg.PodNetwork {
-		if err := podnetwork.Remove(ctx, n.cfg.CNIConfDir, ""); err != nil && ctx.Err() == nil {
-			n.cfg.Logger.Warn("removing the pod network, which is switched off, failed", "err", err)
-		}
+	n.removeUnused(ctx)
+	if !n.cfg.PodNetwork.On && !n.cfg.Proxy.On && !n.cfg.DNS.On {
 		<-ctx.Done()
 		return nil
 	}
 	tokens := networktoken.New(networktoken.Config{
-		NodeName: n.cfg.NodeName, Client: n.cfg.Client, Node: n.cfg.Node, Path: n.cfg.TokenFile, Logger: n.cfg.Logger,
+		NodeName: n.cfg.NodeName, Client: n.cfg.Client, Node: func() types.UID { return n.cfg.Node().UID },
+		Path: n.cfg.TokenFile, Logger: n.cfg.Logger,
 	})
 	if err := tokens.Obtain(ctx); err != nil {
 		return nil // ctx has ended.
@@ -76,17 +112,122 @@ func (n *Network) Run(ctx context.Context) error {
 	return errors.Join(err, connections.End(context.WithoutCancel(ctx)))
 }
 
+// removeUnused removes what parts that are now switched off have left on the machine.
+func (n *Network) removeUnused(ctx context.Context) {
+	if !n.cfg.PodNetwork.On {
+		n.report(ctx, "the pod network", podnetwork.Remove(ctx, n.cfg.PodNetwork.CNIConfDir, ""))
+	}
+	if !n.cfg.Proxy.On {
+		n.report(ctx, "the rules of Services", proxy.Remove(""))
+	}
+	if !n.cfg.DNS.On {
+		n.report(ctx, "the address of the DNS server", removeAddress(n.cfg.DNS.Address))
+	}
+}
+
+func (n *Network) report(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		n.cfg.Logger.Warn("removing what a switched off part of the network has left failed", "what", what, "err", err)
+	}
+}
+
 func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 	factory := n.cfg.Shell.NewInformers()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return tokens.Run(ctx) })
-	if n.cfg.PodNetwork {
-		pods := podnetwork.New(podnetwork.Config{
-			NodeName: n.cfg.NodeName, Address: n.cfg.Address, Nodes: factory, Mode: n.cfg.Mode, ConfDir: n.cfg.CNIConfDir,
-			DataDir: filepath.Join(n.cfg.DataDir, "cni"), Event: n.cfg.Event, Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
+	if n.cfg.PodNetwork.On {
+		n.pods = podnetwork.New(podnetwork.Config{
+			NodeName: n.cfg.NodeName, Address: n.cfg.Address, Nodes: factory, Mode: n.cfg.PodNetwork.Mode, ConfDir: n.cfg.PodNetwork.CNIConfDir,
+			DataDir: filepath.Join(n.cfg.DataDir, "cni"), Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
+			Event: func(eventType, reason, message string) { n.cfg.Events(n.cfg.Node(), eventType, reason, message) },
 		})
-		group.Go(func() error { return pods.Run(ctx) })
+		group.Go(func() error { return n.pods.Run(ctx) })
+	}
+	if n.cfg.DNS.On {
+		server, err := n.dns(factory)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return server.Run(ctx) })
+	}
+	if n.cfg.Proxy.On {
+		services, err := n.proxy(factory)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return services.Run(ctx) })
 	}
 	group.Go(func() error { return factory.Run(ctx) })
 	return group.Wait()
+}
+
+// dns returns the DNS server, for whose address it cares.
+func (n *Network) dns(factory *informer.Factory) (*dns.Server, error) {
+	if err := addAddress(n.cfg.DNS.Address); err != nil {
+		return nil, err
+	}
+	return dns.New(dns.Config{
+		Factory: factory, Domain: n.cfg.DNS.Domain, Listen: []netip.AddrPort{netip.AddrPortFrom(n.cfg.DNS.Address, nodeapi.DNSPort)},
+		Clients: n.mayAsk, ResolverConfig: n.cfg.DNS.ResolverConfig, StubDomains: n.cfg.DNS.StubDomains, PodNamespace: n.cfg.PodNamespace,
+		Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
+	}), nil
+}
+
+// mayAsk reports whether an address may ask the DNS server: one of this node or of its pods.
+func (n *Network) mayAsk(address netip.Addr) bool {
+	if address.IsLoopback() || address == n.cfg.Address || address == n.cfg.DNS.Address {
+		return true
+	}
+	if _, ok := n.cfg.PodNamespace(address); ok {
+		return true
+	}
+	contains := func(prefix netip.Prefix) bool { return prefix.Contains(address) }
+	if n.pods != nil {
+		return slices.ContainsFunc(n.pods.CIDRs(), contains)
+	}
+	return slices.ContainsFunc(prefixes(n.cfg.Node().Spec.PodCIDRs), contains)
+}
+
+func (n *Network) proxy(factory *informer.Factory) (*proxy.Proxy, error) {
+	ranges := informer.For[*networkingv1.ServiceCIDR](factory)
+	local := map[types.NamespacedName]func() netip.AddrPort{}
+	if n.cfg.DNS.On {
+		local[types.NamespacedName{Namespace: nodeapi.DNSServiceNamespace, Name: nodeapi.DNSService}] = func() netip.AddrPort {
+			return netip.AddrPortFrom(n.cfg.DNS.Address, nodeapi.DNSPort)
+		}
+	}
+	return proxy.New(proxy.Config{
+		Factory: factory, NodeName: n.cfg.NodeName, NodeIPs: []netip.Addr{n.cfg.Address},
+		Zone: func() string { return n.cfg.Node().Labels[corev1.LabelTopologyZone] },
+		PodCIDRs: func() []netip.Prefix {
+			if n.pods != nil {
+				return n.pods.CIDRs()
+			}
+			return prefixes(n.cfg.Node().Spec.PodCIDRs)
+		},
+		ServiceCIDRs: func() []netip.Prefix {
+			var all []netip.Prefix
+			found, err := ranges.Lister().List(labels.Everything())
+			for _, one := range found {
+				all = append(all, prefixes(one.Spec.CIDRs)...)
+			}
+			if err != nil {
+				return nil
+			}
+			return all
+		},
+		NodePortAddresses: n.cfg.Proxy.NodePortAddresses, HealthAddress: n.cfg.Proxy.HealthAddress, Local: local,
+		Events: n.cfg.Events, Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
+	})
+}
+
+// prefixes returns those of some texts that are CIDRs.
+func prefixes(texts []string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(text); err == nil {
+			all = append(all, prefix.Masked())
+		}
+	}
+	return all
 }

@@ -8,6 +8,10 @@ const (
 	NetworkAccount          = "node-network"
 )
 
+// TunnelPath is where an apiserver upgrades a connection over the bus to one to its own HTTPS port, by the
+// protocol DialProtocol. So pods reach the API on nodes that reach nothing but the bus. The network account may.
+const TunnelPath = "/garboard/tunnel"
+
 // The Service at whose address node agents answer DNS questions: the tenth address of the range of Services.
 // Names and ports are those of every Kubernetes installer.
 const (

@@ -40,17 +40,18 @@ type NetworkConfig struct {
 	// ProxyHealthAddress is the HOST:PORT at which load balancers ask whether the node serves Services, at /healthz
 	// and /livez; nowhere if empty.
 	ProxyHealthAddress string
-	// DNS answers DNS questions of the node's pods, at DNSAddress and, if the node has the proxy, at the Service
+	// DNS answers DNS questions of the node's pods, at LocalAddress and, if the node has the proxy, at the Service
 	// kube-system/kube-dns. Pods with dnsPolicy ClusterFirst use it unless ClusterDNS is set.
 	DNS bool
-	// DNSAddress is an address that is free on the node; DefaultDNSAddress if empty.
-	DNSAddress string
+	// LocalAddress is an address, free on the node, that the node gives its loopback interface. Pods find the DNS
+	// server there and, where they cannot reach the apiservers, the API; DefaultLocalAddress if empty.
+	LocalAddress string
 	// StubDomains are servers, HOST:PORT or HOST, for names in domains of others.
 	StubDomains map[string]string
 }
 
-// DefaultDNSAddress is the link-local address at which pods find their node's DNS server.
-const DefaultDNSAddress = "169.254.20.10"
+// DefaultLocalAddress is the usual LocalAddress.
+const DefaultLocalAddress = "169.254.20.10"
 
 // DefaultProxyHealthAddress is where load balancers usually ask whether a node serves Services.
 const DefaultProxyHealthAddress = proxy.DefaultHealthAddress
@@ -66,11 +67,11 @@ func (c *NetworkConfig) complete() error {
 	if c.CNIConfDir == "" {
 		c.CNIConfDir = DefaultCNIConfDir
 	}
-	if c.DNSAddress == "" {
-		c.DNSAddress = DefaultDNSAddress
+	if c.LocalAddress == "" {
+		c.LocalAddress = DefaultLocalAddress
 	}
-	if address, err := netip.ParseAddr(c.DNSAddress); err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
-		return fmt.Errorf("the address of the DNS server, %q, is not an address that pods can reach", c.DNSAddress)
+	if address, err := netip.ParseAddr(c.LocalAddress); err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
+		return fmt.Errorf("the local address, %q, is not an address that pods can reach", c.LocalAddress)
 	}
 	if _, err := c.stubDomains(); err != nil {
 		return err
@@ -146,10 +147,10 @@ func (a *Agent) networkParts() lifecycle.Stage {
 			PodNetwork: network.PodNetwork{On: own.PodNetwork, Mode: podnetwork.Mode(own.PodNetworkMode), CNIConfDir: own.CNIConfDir},
 			Proxy:      network.Proxy{On: own.ServiceProxy, NodePortAddresses: own.NodePortAddresses, HealthAddress: own.ProxyHealthAddress},
 			DNS: network.DNS{
-				On: own.DNS, Address: netip.MustParseAddr(own.DNSAddress), Domain: a.cfg.ClusterDomain,
+				On: own.DNS, Domain: a.cfg.ClusterDomain,
 				ResolverConfig: agent.ResolverConfig, StubDomains: stubs,
 			},
-			PodNamespace: a.inner.PodNamespace, Events: a.inner.Event,
+			LocalAddress: netip.MustParseAddr(own.LocalAddress), PodNamespace: a.inner.PodNamespace, Events: a.inner.Event,
 			DataDir: filepath.Join(a.cfg.DataDir, "network"), Logger: cfg.Logger, Registerer: cfg.Registerer,
 		}).Run(ctx)
 	}}
@@ -158,7 +159,7 @@ func (a *Agent) networkParts() lifecycle.Stage {
 // nameServers returns the name servers of pods with dnsPolicy ClusterFirst.
 func (c *Config) nameServers() []string {
 	if len(c.ClusterDNS) == 0 && c.Network.DNS && c.Runtime.Endpoint != SimulatedRuntime {
-		return []string{c.Network.DNSAddress}
+		return []string{c.Network.LocalAddress}
 	}
 	return c.ClusterDNS
 }

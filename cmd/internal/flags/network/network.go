@@ -18,7 +18,7 @@ func Flags(set *pflag.FlagSet, cfg *nodeagent.NetworkConfig) {
 		set.StringSliceVar(&cfg.NodePortAddresses, "nodeport-addresses", nil, "ranges of the node's addresses at which NodePorts are open, or primary for the node's own address; when empty, primary")
 		set.StringVar(&cfg.ProxyHealthAddress, "proxy-healthz-bind-address", nodeagent.DefaultProxyHealthAddress, "HOST:PORT at which load balancers ask whether the node serves Services; when empty, nowhere")
 		set.BoolVar(&cfg.DNS, "dns", true, "answer DNS questions of the node's pods; switch it off to bring CoreDNS or another server, and name it with --cluster-dns")
-		set.StringVar(&cfg.DNSAddress, "dns-address", nodeagent.DefaultDNSAddress, "address of the DNS server, which the node gives its loopback interface")
+		set.StringVar(&cfg.LocalAddress, "local-address", nodeagent.DefaultLocalAddress, "address, free on the node, that the node gives its loopback interface: pods find the DNS server there and, where they cannot reach the apiservers, the API")
 		set.StringToStringVar(&cfg.StubDomains, "dns-stub-domains", nil, "DNS servers for names in domains of others, DOMAIN=ADDRESS[:PORT],...")
 	})
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -46,6 +44,9 @@ type Config struct {
 	PodNetwork PodNetwork
 	Proxy      Proxy
 	DNS        DNS
+	// LocalAddress is where pods find the DNS server and, if they cannot reach the apiservers, the API: an address
+	// that the node gives its loopback interface.
+	LocalAddress netip.Addr
 	// PodNamespace returns the namespace of the node's pod that has an address.
 	PodNamespace func(netip.Addr) (namespace string, ok bool)
 	// Events records an Event about an object.
@@ -72,8 +73,6 @@ type Proxy struct {
 // DNS configures the node's DNS server; see package dns.
 type DNS struct {
 	On bool
-	// Address is where pods find it: an address that the node gives its loopback interface.
-	Address netip.Addr
 	// Domain is the DNS domain of Services.
 	Domain string
 	// ResolverConfig is the path of the node's own resolver configuration.
@@ -120,8 +119,8 @@ func (n *Network) removeUnused(ctx context.Context) {
 	if !n.cfg.Proxy.On {
 		n.report(ctx, "the rules of Services", proxy.Remove(""))
 	}
-	if !n.cfg.DNS.On {
-		n.report(ctx, "the address of the DNS server", removeAddress(n.cfg.DNS.Address))
+	if !n.cfg.DNS.On && !n.cfg.Proxy.On {
+		n.report(ctx, "the local address", removeAddress(n.cfg.LocalAddress))
 	}
 }
 
@@ -143,82 +142,42 @@ func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 		})
 		group.Go(func() error { return n.pods.Run(ctx) })
 	}
-	if n.cfg.DNS.On {
-		server, err := n.dns(factory)
-		if err != nil {
+	if n.cfg.DNS.On || n.cfg.Proxy.On {
+		if err := addAddress(n.cfg.LocalAddress); err != nil {
 			return err
 		}
+	}
+	if n.cfg.DNS.On {
+		server := n.dns(factory)
 		group.Go(func() error { return server.Run(ctx) })
 	}
 	if n.cfg.Proxy.On {
-		services, err := n.proxy(factory)
-		if err != nil {
+		if err := n.runProxy(ctx, group, factory); err != nil {
 			return err
 		}
-		group.Go(func() error { return services.Run(ctx) })
 	}
 	group.Go(func() error { return factory.Run(ctx) })
 	return group.Wait()
 }
 
-// dns returns the DNS server, for whose address it cares.
-func (n *Network) dns(factory *informer.Factory) (*dns.Server, error) {
-	if err := addAddress(n.cfg.DNS.Address); err != nil {
-		return nil, err
-	}
+// dns returns the DNS server.
+func (n *Network) dns(factory *informer.Factory) *dns.Server {
 	return dns.New(dns.Config{
-		Factory: factory, Domain: n.cfg.DNS.Domain, Listen: []netip.AddrPort{netip.AddrPortFrom(n.cfg.DNS.Address, nodeapi.DNSPort)},
+		Factory: factory, Domain: n.cfg.DNS.Domain, Listen: []netip.AddrPort{netip.AddrPortFrom(n.cfg.LocalAddress, nodeapi.DNSPort)},
 		Clients: n.mayAsk, ResolverConfig: n.cfg.DNS.ResolverConfig, StubDomains: n.cfg.DNS.StubDomains, PodNamespace: n.cfg.PodNamespace,
 		Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
-	}), nil
+	})
 }
 
 // mayAsk reports whether an address may ask the DNS server: one of this node or of its pods.
 func (n *Network) mayAsk(address netip.Addr) bool {
-	if address.IsLoopback() || address == n.cfg.Address || address == n.cfg.DNS.Address {
+	if address.IsLoopback() || address == n.cfg.Address || address == n.cfg.LocalAddress {
 		return true
 	}
 	if _, ok := n.cfg.PodNamespace(address); ok {
 		return true
 	}
-	contains := func(prefix netip.Prefix) bool { return prefix.Contains(address) }
-	if n.pods != nil {
-		return slices.ContainsFunc(n.pods.CIDRs(), contains)
-	}
-	return slices.ContainsFunc(prefixes(n.cfg.Node().Spec.PodCIDRs), contains)
-}
-
-func (n *Network) proxy(factory *informer.Factory) (*proxy.Proxy, error) {
-	ranges := informer.For[*networkingv1.ServiceCIDR](factory)
-	local := map[types.NamespacedName]func() netip.AddrPort{}
-	if n.cfg.DNS.On {
-		local[types.NamespacedName{Namespace: nodeapi.DNSServiceNamespace, Name: nodeapi.DNSService}] = func() netip.AddrPort {
-			return netip.AddrPortFrom(n.cfg.DNS.Address, nodeapi.DNSPort)
-		}
-	}
-	return proxy.New(proxy.Config{
-		Factory: factory, NodeName: n.cfg.NodeName, NodeIPs: []netip.Addr{n.cfg.Address},
-		Zone: func() string { return n.cfg.Node().Labels[corev1.LabelTopologyZone] },
-		PodCIDRs: func() []netip.Prefix {
-			if n.pods != nil {
-				return n.pods.CIDRs()
-			}
-			return prefixes(n.cfg.Node().Spec.PodCIDRs)
-		},
-		ServiceCIDRs: func() []netip.Prefix {
-			var all []netip.Prefix
-			found, err := ranges.Lister().List(labels.Everything())
-			for _, one := range found {
-				all = append(all, prefixes(one.Spec.CIDRs)...)
-			}
-			if err != nil {
-				return nil
-			}
-			return all
-		},
-		NodePortAddresses: n.cfg.Proxy.NodePortAddresses, HealthAddress: n.cfg.Proxy.HealthAddress, Local: local,
-		Events: n.cfg.Events, Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
-	})
+	return slices.ContainsFunc(n.podCIDRs(), func(prefix netip.Prefix) bool { return prefix.Contains(address) })
 }
 
 // prefixes returns those of some texts that are CIDRs.

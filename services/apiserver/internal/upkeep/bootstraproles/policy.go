@@ -39,7 +39,7 @@ type Policy struct {
 // Default returns the policy that every plane has.
 func Default() Policy {
 	p := Policy{
-		ClusterRoles:        slices.Concat(forUsers(), forParts(), []*rbacv1.ClusterRole{forMetrics()}),
+		ClusterRoles:        slices.Concat(forUsers(), forParts(), []*rbacv1.ClusterRole{forMetrics(), forTunnels()}),
 		ClusterRoleBindings: bindings(),
 	}
 	for _, role := range forControllers() {
@@ -53,7 +53,7 @@ func Default() Policy {
 
 // Own returns the names of the cluster roles, and of their bindings, that Kubernetes lacks.
 func Own() []string {
-	names := []string{forMetrics().Name, forNetwork().Name}
+	names := []string{forMetrics().Name, forNetwork().Name, forTunnels().Name}
 	for _, role := range forOwn() {
 		names = append(names, role.Name)
 	}
@@ -166,6 +166,11 @@ func forNetwork() *rbacv1.ClusterRoleBinding {
 	return binding
 }
 
+// forTunnels returns the role by which node agents bring their pods to the API over the bus.
+func forTunnels() *rbacv1.ClusterRole {
+	return clusterRole("system:garboard:api-tunnel", canReach(nodeapi.TunnelPath))
+}
+
 // bindings returns the bindings of the roles that are not a controller's. Nodes are not bound: the
 // node authorizer allows them access to their own objects, which a role cannot express.
 func bindings() []*rbacv1.ClusterRoleBinding {
@@ -184,5 +189,6 @@ func bindings() []*rbacv1.ClusterRoleBinding {
 		bind("system:cluster-trust-bundle-discovery", group(authn.GroupServiceAccounts)),
 		bind("system:node"),
 		forNetwork(),
+		bind(forTunnels().Name, account(nodeapi.NetworkAccount)),
 	}
 }

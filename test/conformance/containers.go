@@ -133,7 +133,7 @@ func toolsOf(ctx context.Context) ([]harness.Program, error) {
 		return nil, fmt.Errorf("listing what busybox can do (apt-get install busybox-static): %w", err)
 	}
 	box := harness.Program{File: busybox, Path: busybox}
-	own := []string{"bash", "curl", "dig", "getent", "ip", "ss"}
+	own := []string{"bash", "curl", "dig", "getent", "ip", "nc", "ss"}
 	found := map[string]string{}
 	for _, name := range own {
 		if path, err := exec.LookPath(name); err == nil {

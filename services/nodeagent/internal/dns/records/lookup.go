@@ -155,7 +155,13 @@ func (z *Zone) ofService(s *service, port, protocol string, kind uint16) Answer 
 		}
 		return Answer{}
 	case s.headless:
-		return z.ofEndpoints(s, s.endpoints, port, protocol, kind)
+		if port == "" && protocol == "" && kind != dns.TypeSRV {
+			if len(s.v4)+len(s.v6) == 0 {
+				return Answer{Missing: true}
+			}
+			return ofAddresses(kind, s.v4, s.v6)
+		}
+		return z.ofEndpoints(s, s.endpoints(), port, protocol, kind)
 	}
 	matching := 0
 	for _, p := range s.ports {
@@ -192,7 +198,7 @@ func (z *Zone) ofEndpoint(s *service, label []byte, kind uint16) Answer {
 	if s.isExternal {
 		return Answer{Missing: true}
 	}
-	return z.ofEndpoints(s, s.byLabel[string(label)], "", "", kind)
+	return z.ofEndpoints(s, s.labelled(label), "", "", kind)
 }
 
 // served is an endpoint with one of its ports.
@@ -203,16 +209,6 @@ type served struct {
 
 // ofEndpoints returns what endpoints have, or those of them that have a port.
 func (z *Zone) ofEndpoints(s *service, endpoints []endpoint, port, protocol string, kind uint16) Answer {
-	if len(endpoints) == 0 {
-		return Answer{Missing: true}
-	}
-	if port == "" && protocol == "" && kind != dns.TypeSRV {
-		if len(endpoints) == len(s.endpoints) {
-			return ofAddresses(kind, s.v4, s.v6)
-		}
-		v4, v6 := addresses(endpoints)
-		return ofAddresses(kind, v4, v6)
-	}
 	var matching []served
 	for _, e := range endpoints {
 		for _, p := range e.ports {

@@ -50,12 +50,17 @@ type service struct {
 	timed bool
 	ips   []netip.Addr
 	ports []port
-	// endpoints are all ready ones.
-	endpoints []endpoint
+	// slices are its endpoints.
+	slices []*slice
 	// v4 and v6 are the addresses of the Service's own name, each once.
 	v4, v6 []netip.Addr
-	// byLabel has the endpoints by their names.
-	byLabel map[string][]endpoint
+}
+
+// slice is what the zone knows of one EndpointSlice. It is never changed.
+type slice struct {
+	// endpoints are all ready ones, byLabel the same by their names.
+	endpoints []endpoint
+	byLabel   map[string][]endpoint
 }
 
 // fromService returns what the zone needs of a Service.
@@ -100,8 +105,18 @@ func externalName(text string) string {
 	return name.Wire()
 }
 
-// fromSlice returns the ready endpoints of a slice.
-func fromSlice(s *discoveryv1.EndpointSlice) []endpoint {
+// fromSlice returns what the zone needs of a slice.
+func fromSlice(s *discoveryv1.EndpointSlice) *slice {
+	made := &slice{endpoints: readyOf(s)}
+	made.byLabel = make(map[string][]endpoint, len(made.endpoints))
+	for _, e := range made.endpoints {
+		made.byLabel[e.label] = append(made.byLabel[e.label], e)
+	}
+	return made
+}
+
+// readyOf returns the ready endpoints of a slice.
+func readyOf(s *discoveryv1.EndpointSlice) []endpoint {
 	if s.AddressType == discoveryv1.AddressTypeFQDN {
 		return nil // Deprecated, and nothing makes them.
 	}
@@ -155,20 +170,11 @@ func generated(addr string) string {
 }
 
 // with returns the Service with these endpoints, and what follows from them.
-func (s *service) with(lists [][]endpoint) *service {
+func (s *service) with(slices []*slice) *service {
 	made := *s
-	made.endpoints, made.byLabel = nil, nil
-	for _, list := range lists {
-		made.endpoints = append(made.endpoints, list...)
-	}
-	if len(made.endpoints) > 0 {
-		made.byLabel = make(map[string][]endpoint, len(made.endpoints))
-	}
-	for _, e := range made.endpoints {
-		made.byLabel[e.label] = append(made.byLabel[e.label], e)
-	}
+	made.slices = slices
 	if made.headless {
-		made.v4, made.v6 = addresses(made.endpoints)
+		made.v4, made.v6 = addresses(made.endpoints())
 		return &made
 	}
 	for _, ip := range made.ips {
@@ -179,6 +185,22 @@ func (s *service) with(lists [][]endpoint) *service {
 		}
 	}
 	return &made
+}
+
+// endpoints returns all ready endpoints.
+func (s *service) endpoints() (all []endpoint) {
+	for _, slice := range s.slices {
+		all = append(all, slice.endpoints...)
+	}
+	return all
+}
+
+// labelled returns the ready endpoints with a name.
+func (s *service) labelled(label []byte) (all []endpoint) {
+	for _, slice := range s.slices {
+		all = append(all, slice.byLabel[string(label)]...)
+	}
+	return all
 }
 
 // addresses returns the addresses of endpoints, by family, each once.

@@ -20,7 +20,10 @@ type Zone struct {
 	synced atomic.Bool
 	serial atomic.Uint32
 
-	mu sync.RWMutex
+	// writing is held by what changes the zone, mu only while a change takes effect: answers must not
+	// wait until the records of a large Service are made.
+	writing sync.Mutex
+	mu      sync.RWMutex
 	// groups has what is known of each Service, by the wire form of "<service>.<namespace>".
 	groups map[string]*group
 	// owners has the key of the Service of each slice, by namespace and name of the slice.
@@ -37,7 +40,7 @@ type Zone struct {
 type group struct {
 	// base is the Service without endpoints.
 	base   *service
-	slices map[string][]endpoint
+	slices map[string]*slice
 	// built is base with the endpoints of all slices.
 	built *service
 }
@@ -74,29 +77,32 @@ func (z *Zone) Synced() bool { return z.synced.Load() }
 // SetService adds or replaces a Service.
 func (z *Zone) SetService(s *corev1.Service) {
 	made := fromService(s)
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	z.update(made.wire, s.Namespace, func(g *group) { g.base = made })
+	z.writing.Lock()
+	defer z.writing.Unlock()
+	g := z.group(made.wire)
+	old := g.base
+	g.base = made
+	z.apply(made.wire, s.Namespace, g, old.names(), made.names())
 }
 
 // DeleteService removes a Service.
 func (z *Zone) DeleteService(namespace, name string) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
+	z.writing.Lock()
+	defer z.writing.Unlock()
 	at := key(namespace, name)
-	z.update(at, namespace, func(g *group) { g.base = &service{wire: at} })
+	g := z.group(at)
+	old := g.base
+	g.base = &service{wire: at}
+	z.apply(at, namespace, g, old.names(), nil)
 }
 
 // SetSlice adds or replaces an EndpointSlice. It reports whether its Service is headless and selects
 // pods.
 func (z *Zone) SetSlice(s *discoveryv1.EndpointSlice) (timed bool) {
 	of := s.Labels[discoveryv1.LabelServiceName]
-	var made []endpoint
-	if of != "" {
-		made = fromSlice(s)
-	}
-	z.mu.Lock()
-	defer z.mu.Unlock()
+	made := fromSlice(s)
+	z.writing.Lock()
+	defer z.writing.Unlock()
 	name := s.Namespace + "/" + s.Name
 	owner := key(s.Namespace, of)
 	if old, ok := z.owners[name]; ok && old != owner {
@@ -106,25 +112,31 @@ func (z *Zone) SetSlice(s *discoveryv1.EndpointSlice) (timed bool) {
 		return false
 	}
 	z.owners[name] = owner
-	z.update(owner, s.Namespace, func(g *group) { g.slices[name] = made })
-	return z.groups[owner].base.timed
+	g := z.group(owner)
+	old := g.slices[name]
+	g.slices[name] = made
+	z.apply(owner, s.Namespace, g, old.names(owner), made.names(owner))
+	return g.base.timed
 }
 
 // DeleteSlice removes an EndpointSlice.
 func (z *Zone) DeleteSlice(namespace, name string) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
+	z.writing.Lock()
+	defer z.writing.Unlock()
 	z.dropSlice(namespace, namespace+"/"+name)
 }
 
-// dropSlice removes a slice. The caller holds the lock.
+// dropSlice removes a slice. The caller holds the lock for writing.
 func (z *Zone) dropSlice(namespace, name string) {
 	owner, ok := z.owners[name]
 	if !ok {
 		return
 	}
 	delete(z.owners, name)
-	z.update(owner, namespace, func(g *group) { delete(g.slices, name) })
+	g := z.group(owner)
+	old := g.slices[name]
+	delete(g.slices, name)
+	z.apply(owner, namespace, g, old.names(owner), nil)
 }
 
 // FollowNamespaces says that SetNamespace tells which namespaces there are. Without it, those exist
@@ -154,60 +166,78 @@ func (z *Zone) countNamespace(name string, n int) {
 	}
 }
 
-// update changes one group and what follows from it. The caller holds the lock.
-func (z *Zone) update(at, namespace string, change func(*group)) {
-	g := z.groups[at]
-	if g == nil {
-		g = &group{base: &service{wire: at}, slices: map[string][]endpoint{}}
-		g.built = g.base
-		z.groups[at] = g
-		z.countNamespace(namespace, 1)
+// group returns the group of a Service, which is new if the zone has none. The caller holds the lock
+// for writing, under which alone groups change.
+func (z *Zone) group(at string) *group {
+	if g := z.groups[at]; g != nil {
+		return g
 	}
-	change(g)
-	old := g.built
-	lists := make([][]endpoint, 0, len(g.slices))
+	return &group{base: &service{wire: at}, slices: map[string]*slice{}}
+}
+
+// apply makes the change of a group take effect, with the names that addresses lose and get. The
+// caller holds the lock for writing.
+func (z *Zone) apply(at, namespace string, g *group, lost, got []named) {
+	lists := make([]*slice, 0, len(g.slices))
 	for _, name := range slices.Sorted(maps.Keys(g.slices)) {
 		lists = append(lists, g.slices[name])
 	}
-	g.built = g.base.with(lists)
-	z.reindex(old, g.built)
-	if !g.base.exists && len(g.slices) == 0 {
+	built := g.base.with(lists)
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	g.built = built
+	known, exists := z.groups[at] != nil, g.base.exists || len(g.slices) > 0
+	switch {
+	case exists && !known:
+		z.groups[at] = g
+		z.countNamespace(namespace, 1)
+	case !exists && known:
 		delete(z.groups, at)
 		z.countNamespace(namespace, -1)
+	}
+	for _, n := range lost {
+		names := z.reverse[n.addr]
+		if i := slices.Index(names, n.name); i >= 0 {
+			names = slices.Delete(names, i, i+1)
+		}
+		if len(names) == 0 {
+			delete(z.reverse, n.addr)
+		} else {
+			z.reverse[n.addr] = names
+		}
+	}
+	for _, n := range got {
+		z.reverse[n.addr] = append(z.reverse[n.addr], n.name)
 	}
 	z.changed()
 }
 
-// reindex replaces the names of the addresses of a Service. The caller holds the lock.
-func (z *Zone) reindex(old, built *service) {
-	for addr, name := range old.reversed() {
-		left := slices.DeleteFunc(slices.Clone(z.reverse[addr]), func(r reversed) bool { return r == name })
-		if len(left) == 0 {
-			delete(z.reverse, addr)
-		} else {
-			z.reverse[addr] = left
-		}
-	}
-	for addr, name := range built.reversed() {
-		// The clone keeps a list that a reader holds as it is.
-		z.reverse[addr] = append(slices.Clone(z.reverse[addr]), name)
-	}
+// named is an address with a name of it.
+type named struct {
+	addr netip.Addr
+	name reversed
 }
 
-// reversed calls yield with each address that has a name, and the name.
-func (s *service) reversed() func(yield func(netip.Addr, reversed) bool) {
-	return func(yield func(netip.Addr, reversed) bool) {
-		if s.exists && !s.headless {
-			for _, ip := range s.ips {
-				if !yield(ip, reversed{service: s.wire}) {
-					return
-				}
-			}
-		}
-		for _, e := range s.endpoints {
-			if e.named && !yield(e.addr, reversed{service: s.wire, label: e.label}) {
-				return
-			}
+// names returns the names of the addresses of the Service itself.
+func (s *service) names() (names []named) {
+	if s.headless {
+		return nil
+	}
+	for _, ip := range s.ips {
+		names = append(names, named{ip, reversed{service: s.wire}})
+	}
+	return names
+}
+
+// names returns the names of the endpoints of a slice with hostnames. The slice may be nil.
+func (s *slice) names(of string) (names []named) {
+	if s == nil {
+		return nil
+	}
+	for _, e := range s.endpoints {
+		if e.named {
+			names = append(names, named{e.addr, reversed{service: of, label: e.label}})
 		}
 	}
+	return names
 }

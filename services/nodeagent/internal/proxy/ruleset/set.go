@@ -20,6 +20,9 @@ const (
 	Ports
 	// Connections has the source, then the destination's address, protocol and port.
 	Connections
+	// Choices has no field of the packet, but the ID of a chain and the number of one of its choices.
+	// Sets of this kind are maps to an endpoint.
+	Choices
 )
 
 // The shared sets and maps of a table.
@@ -40,13 +43,16 @@ const (
 	FirewallIPs = "firewall-ips"
 	// Hairpins has the connections of local endpoints to themselves.
 	Hairpins = "hairpins"
+	// Endpoints maps the choices of every chain that sends connections to several endpoints. One map
+	// for all keeps the number of sets small: the kernel walks all sets of a table for each new one.
+	Endpoints = "endpoints"
 )
 
-// Set is a named set, or a map to verdicts.
+// Set is a named set, a map to verdicts, or one to endpoints.
 type Set struct {
 	Name string
 	Kind Kind
-	// Verdicts is true for a map.
+	// Verdicts is true for a map to verdicts.
 	Verdicts bool
 	// Timeout is how long an address that a packet added stays. Above 0 it makes the set dynamic.
 	Timeout time.Duration
@@ -55,7 +61,7 @@ type Set struct {
 // Shared returns the sets and maps that every table has. NodePortIPs is not among them.
 func Shared() []Set {
 	return []Set{
-		{Name: ClusterIPs, Kind: Addresses}, {Name: Hairpins, Kind: Connections},
+		{Name: ClusterIPs, Kind: Addresses}, {Name: Hairpins, Kind: Connections}, {Name: Endpoints, Kind: Choices},
 		{Name: ServiceIPs, Kind: Services, Verdicts: true}, {Name: ServiceNodePorts, Kind: Ports, Verdicts: true},
 		{Name: AbsentIPs, Kind: Services, Verdicts: true}, {Name: AbsentNodePorts, Kind: Ports, Verdicts: true},
 		{Name: FirewallIPs, Kind: Services, Verdicts: true},
@@ -68,6 +74,15 @@ type Key struct {
 	Addr     netip.Addr
 	Protocol Protocol
 	Port     uint16
+	// Index is the number of a choice of the chain with this ID.
+	Index uint32
+	ID    uint64
+}
+
+// Value is what a map has for a key: a verdict, or an endpoint. In a set it is zero.
+type Value struct {
+	Verdict Verdict
+	To      netip.AddrPort
 }
 
 // Slot is the place of an element: one key of one set.
@@ -76,10 +91,10 @@ type Slot struct {
 	Key Key
 }
 
-// Element is an element of a set (with the zero Verdict) or of a map.
+// Element is an element of a set or of a map.
 type Element struct {
 	Slot
-	Verdict Verdict
+	Value Value
 }
 
 // Text returns the key in nft's syntax.
@@ -91,6 +106,8 @@ func (k Kind) Text(key Key) string {
 		return fmt.Sprintf("%s . %s . %d", key.Addr, key.Protocol, key.Port)
 	case Ports:
 		return fmt.Sprintf("%s . %d", key.Protocol, key.Port)
+	case Choices:
+		return fmt.Sprintf("%#x . %#x . %d", uint32(key.ID>>32), uint32(key.ID), key.Index)
 	}
 	return fmt.Sprintf("%s . %s . %s . %d", key.Source, key.Addr, key.Protocol, key.Port)
 }
@@ -124,6 +141,8 @@ func (s Set) Type(f Family) string {
 		parts = []string{"inet_proto", "inet_service"}
 	case Connections:
 		parts = []string{address, address, "inet_proto", "inet_service"}
+	case Choices:
+		return "mark . mark . mark : " + address + " . inet_service"
 	}
 	key := strings.Join(parts, " . ")
 	if s.Verdicts {

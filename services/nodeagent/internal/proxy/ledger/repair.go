@@ -116,7 +116,7 @@ func (l *Ledger) leftover(actual *ruleset.Actual) *ruleset.Change {
 	choices := l.choices()
 	for slot, value := range actual.Elements {
 		_, wanted := l.elements[slot]
-		if slot.Set == ruleset.Endpoints {
+		if ruleset.HasEndpoints(slot.Set) {
 			wanted = slot.Key.Index < choices[slot.Key.ID]
 		}
 		if _, exists := l.sets[slot.Set]; !wanted && exists {

@@ -227,7 +227,7 @@ func (b *batch) translate(e ruleset.Translate) {
 		load(register+1, native(uint32(e.ID)))
 		b.random(len(e.To), register+2)
 		b.element("lookup", func() {
-			b.text(lookupSet, ruleset.Endpoints)
+			b.text(lookupSet, ruleset.EndpointsMap(e.ID))
 			b.u32(lookupSource, register)
 			b.u32(lookupTarget, register)
 		})

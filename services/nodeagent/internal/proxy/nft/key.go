@@ -145,7 +145,8 @@ func kindOf(set string) ruleset.Kind {
 		return ruleset.Ports
 	case ruleset.Hairpins:
 		return ruleset.Connections
-	case ruleset.Endpoints:
+	}
+	if ruleset.HasEndpoints(set) {
 		return ruleset.Choices
 	}
 	return ruleset.Addresses

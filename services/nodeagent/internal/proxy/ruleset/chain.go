@@ -61,7 +61,7 @@ type Chain struct {
 // digestLength is the length of a digest and of the hash in a name, in characters of 5 bits.
 const digestLength = 20
 
-// Choices returns the elements of the map Endpoints that the chain's rules need.
+// Choices returns the elements of an EndpointsMap that the chain's rules need.
 func (c *Chain) Choices() []Element {
 	var elements []Element
 	for _, rule := range c.Rules {

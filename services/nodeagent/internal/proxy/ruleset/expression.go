@@ -67,8 +67,8 @@ type (
 	// Remember adds the source to a set, or renews its timeout.
 	Remember struct{ Set string }
 	// Translate sends the connection to one of the endpoints, at random. There is at least one, and
-	// all are of the table's family. With an ID, the endpoints are elements of the map Endpoints, so
-	// that one can be replaced without a change of the rule. Without, there is only one.
+	// all are of the table's family. With an ID, the endpoints are elements of an EndpointsMap, so that
+	// one can be replaced without a change of the rule. Without, there is only one.
 	Translate struct {
 		To []netip.AddrPort
 		ID uint64
@@ -153,7 +153,7 @@ func (e Translate) Text(f Family) string {
 		return "dnat to " + e.To[0].String()
 	}
 	return fmt.Sprintf("dnat %s addr . port to %#x . %#x . numgen random mod %d map @%s",
-		f.ip(), uint32(e.ID>>32), uint32(e.ID), len(e.To), Endpoints)
+		f.ip(), uint32(e.ID>>32), uint32(e.ID), len(e.To), EndpointsMap(e.ID))
 }
 
 // Text implements Expression.
@@ -180,14 +180,14 @@ func (v Verdict) Text(Family) string {
 	return ""
 }
 
-// Choices returns the elements of the map Endpoints that the expression needs.
+// Choices returns the elements of an EndpointsMap that the expression needs.
 func (e Translate) Choices() []Element {
 	if e.ID == 0 {
 		return nil
 	}
 	elements := make([]Element, len(e.To))
 	for i, to := range e.To {
-		elements[i] = Element{Slot{Set: Endpoints, Key: Key{ID: e.ID, Index: uint32(i)}}, Value{To: to}}
+		elements[i] = Element{Slot{Set: EndpointsMap(e.ID), Key: Key{ID: e.ID, Index: uint32(i)}}, Value{To: to}}
 	}
 	return elements
 }

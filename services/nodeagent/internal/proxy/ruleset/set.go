@@ -3,6 +3,7 @@ package ruleset
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -43,10 +44,21 @@ const (
 	FirewallIPs = "firewall-ips"
 	// Hairpins has the connections of local endpoints to themselves.
 	Hairpins = "hairpins"
-	// Endpoints maps the choices of every chain that sends connections to several endpoints. One map
-	// for all keeps the number of sets small: the kernel walks all sets of a table for each new one.
-	Endpoints = "endpoints"
 )
+
+// The maps that have the choices of the chains that send connections to one of several endpoints. For
+// each new set, the kernel walks all sets of the table, and for each new element of a map all rules
+// that use the map. So there is neither one map for each chain nor one for all, but a fixed number.
+const (
+	endpointsPrefix = "endpoints-"
+	endpointsMaps   = 128
+)
+
+// EndpointsMap returns the name of the map that has the choices of the chain with an ID.
+func EndpointsMap(id uint64) string { return endpointsPrefix + strconv.Itoa(int(id%endpointsMaps)) }
+
+// HasEndpoints reports whether a set is a map of endpoints by its name.
+func HasEndpoints(set string) bool { return strings.HasPrefix(set, endpointsPrefix) }
 
 // Set is a named set, a map to verdicts, or one to endpoints.
 type Set struct {
@@ -60,12 +72,16 @@ type Set struct {
 
 // Shared returns the sets and maps that every table has. NodePortIPs is not among them.
 func Shared() []Set {
-	return []Set{
-		{Name: ClusterIPs, Kind: Addresses}, {Name: Hairpins, Kind: Connections}, {Name: Endpoints, Kind: Choices},
+	sets := []Set{
+		{Name: ClusterIPs, Kind: Addresses}, {Name: Hairpins, Kind: Connections},
 		{Name: ServiceIPs, Kind: Services, Verdicts: true}, {Name: ServiceNodePorts, Kind: Ports, Verdicts: true},
 		{Name: AbsentIPs, Kind: Services, Verdicts: true}, {Name: AbsentNodePorts, Kind: Ports, Verdicts: true},
 		{Name: FirewallIPs, Kind: Services, Verdicts: true},
 	}
+	for i := range uint64(endpointsMaps) {
+		sets = append(sets, Set{Name: EndpointsMap(i), Kind: Choices})
+	}
+	return sets
 }
 
 // Key is the key of an element. Its Kind says which fields count; the others are zero.

@@ -14,8 +14,8 @@ import (
 type Ledger struct {
 	sets   map[string]ruleset.Set
 	chains map[string]ruleset.Chain
-	// elements has what the claims and counts come to.
-	elements map[ruleset.Slot]ruleset.Verdict
+	// elements has what the claims and counts come to. The choices of chains are with the chains.
+	elements map[ruleset.Slot]ruleset.Value
 	claims   map[ruleset.Frontend][]claim
 	counts   map[ruleset.Slot]int
 	units    map[types.NamespacedName]*ruleset.Unit
@@ -39,7 +39,7 @@ type claim struct {
 func New() *Ledger {
 	return &Ledger{
 		sets: make(map[string]ruleset.Set), chains: make(map[string]ruleset.Chain),
-		elements: make(map[ruleset.Slot]ruleset.Verdict), claims: make(map[ruleset.Frontend][]claim),
+		elements: make(map[ruleset.Slot]ruleset.Value), claims: make(map[ruleset.Frontend][]claim),
 		counts: make(map[ruleset.Slot]int), units: make(map[types.NamespacedName]*ruleset.Unit),
 	}
 }
@@ -129,16 +129,29 @@ func (l *Ledger) replace(change *ruleset.Change, setsBefore, sets []ruleset.Set,
 	clear(kept)
 	for _, chain := range chains {
 		kept[chain.Name] = true
-		if existing, exists := l.chains[chain.Name]; !exists || existing.Digest != chain.Digest {
+		existing, exists := l.chains[chain.Name]
+		if !exists || existing.Digest != chain.Digest {
 			change.Chains = append(change.Chains, chain)
 		}
+		choose(change, &existing, &chain)
 		l.chains[chain.Name] = chain
 	}
 	for _, chain := range chainsBefore {
 		if !kept[chain.Name] {
 			change.Empty = append(change.Empty, chain.Name)
+			choose(change, &chain, &ruleset.Chain{})
 			delete(l.chains, chain.Name)
 		}
+	}
+}
+
+// choose records the change of a chain's choices.
+func choose(change *ruleset.Change, before, after *ruleset.Chain) {
+	for _, e := range before.Choices() {
+		change.Element(e.Slot, ruleset.Delta{Had: true, Was: e.Value})
+	}
+	for _, e := range after.Choices() {
+		change.Element(e.Slot, ruleset.Delta{Has: true, Is: e.Value})
 	}
 }
 
@@ -168,7 +181,7 @@ func (l *Ledger) count(change *ruleset.Change, slot ruleset.Slot, by int) {
 	if l.counts[slot] == 0 {
 		delete(l.counts, slot)
 	}
-	l.set(change, slot, l.counts[slot] > 0, ruleset.Verdict{})
+	l.set(change, slot, l.counts[slot] > 0, ruleset.Value{})
 }
 
 // settle gives a frontend to its best claim.
@@ -182,7 +195,7 @@ func (l *Ledger) settle(change *ruleset.Change, frontend ruleset.Frontend) {
 	}
 	for _, place := range places(frontend) {
 		verdict := place.verdict(&best)
-		l.set(change, place.slot, verdict.Action != ruleset.None, verdict)
+		l.set(change, place.slot, verdict.Action != ruleset.None, ruleset.Value{Verdict: verdict})
 	}
 }
 
@@ -220,11 +233,11 @@ func places(f ruleset.Frontend) []place {
 }
 
 // set records what an element is to be.
-func (l *Ledger) set(change *ruleset.Change, slot ruleset.Slot, has bool, verdict ruleset.Verdict) {
+func (l *Ledger) set(change *ruleset.Change, slot ruleset.Slot, has bool, value ruleset.Value) {
 	was, had := l.elements[slot]
-	change.Element(slot, ruleset.Delta{Had: had, Was: was, Has: has, Is: verdict})
+	change.Element(slot, ruleset.Delta{Had: had, Was: was, Has: has, Is: value})
 	if has {
-		l.elements[slot] = verdict
+		l.elements[slot] = value
 	} else {
 		delete(l.elements, slot)
 	}

@@ -58,9 +58,10 @@ func (l *Ledger) rebuild() *ruleset.Change {
 	}
 	for _, chain := range l.chains {
 		change.Chains = append(change.Chains, chain)
+		choose(change, &ruleset.Chain{}, &chain)
 	}
-	for slot, verdict := range l.elements {
-		change.Elements[slot] = ruleset.Delta{Has: true, Is: verdict}
+	for slot, value := range l.elements {
+		change.Elements[slot] = ruleset.Delta{Has: true, Is: value}
 	}
 	return change
 }
@@ -73,6 +74,10 @@ func (l *Ledger) repairPart(actual *ruleset.Actual, sets []ruleset.Set, chains [
 		}
 	}
 	for _, chain := range chains {
+		for _, e := range chain.Choices() {
+			was, had := actual.Elements[e.Slot]
+			change.Element(e.Slot, ruleset.Delta{Had: had, Was: was, Has: true, Is: e.Value})
+		}
 		existing, exists := actual.Chains[chain.Name]
 		if exists && chain.Intact(existing) {
 			continue
@@ -108,11 +113,30 @@ func (l *Ledger) leftover(actual *ruleset.Actual) *ruleset.Change {
 			change.Empty = append(change.Empty, name)
 		}
 	}
-	for slot, verdict := range actual.Elements {
+	choices := l.choices()
+	for slot, value := range actual.Elements {
 		_, wanted := l.elements[slot]
+		if ruleset.HasEndpoints(slot.Set) {
+			wanted = slot.Key.Index < choices[slot.Key.ID]
+		}
 		if _, exists := l.sets[slot.Set]; !wanted && exists {
-			change.Element(slot, ruleset.Delta{Had: true, Was: verdict})
+			change.Element(slot, ruleset.Delta{Had: true, Was: value})
 		}
 	}
 	return &change
+}
+
+// choices returns the number of choices of each chain that has any, by its ID.
+func (l *Ledger) choices() map[uint64]uint32 {
+	numbers := make(map[uint64]uint32)
+	for _, chain := range l.chains {
+		for _, rule := range chain.Rules {
+			for _, e := range rule {
+				if t, ok := e.(ruleset.Translate); ok && t.ID != 0 {
+					numbers[t.ID] = uint32(len(t.To))
+				}
+			}
+		}
+	}
+	return numbers
 }

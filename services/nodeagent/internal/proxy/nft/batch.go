@@ -1,7 +1,6 @@
 package nft
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 	"strings"
@@ -66,10 +65,10 @@ func encode(family ruleset.Family, table string, change *ruleset.Change) *batch 
 func split2(deltas map[ruleset.Slot]ruleset.Delta) (gone, added []ruleset.Element) {
 	for slot, delta := range deltas {
 		if delta.Had {
-			gone = append(gone, ruleset.Element{Slot: slot, Verdict: delta.Was})
+			gone = append(gone, ruleset.Element{Slot: slot, Value: delta.Was})
 		}
 		if delta.Has {
-			added = append(added, ruleset.Element{Slot: slot, Verdict: delta.Is})
+			added = append(added, ruleset.Element{Slot: slot, Value: delta.Is})
 		}
 	}
 	return gone, added
@@ -129,7 +128,7 @@ func (b *batch) newSet(s ruleset.Set) {
 	b.text(setTable, b.table)
 	b.text(setName, s.Name)
 	flags := uint32(0)
-	if s.Verdicts {
+	if s.Verdicts || s.Kind == ruleset.Choices {
 		flags |= setMap
 	}
 	if s.Timeout > 0 {
@@ -138,8 +137,12 @@ func (b *batch) newSet(s ruleset.Set) {
 	b.u32(setFlags, flags)
 	b.u32(setKeyType, keyType(b.family, s.Kind))
 	b.u32(setKeyLength, uint32(keyLength(b.family, s.Kind)))
-	if s.Verdicts {
+	switch {
+	case s.Verdicts:
 		b.u32(setDataType, dataIsVerdict)
+	case s.Kind == ruleset.Choices:
+		b.u32(setDataType, endpointType(b.family))
+		b.u32(setDataLength, uint32(endpointLength(b.family)))
 	}
 	b.u32(setID, b.sets)
 	if s.Timeout > 0 {
@@ -182,50 +185,30 @@ func tag(userdata []byte) string {
 	return tag
 }
 
-// anonymousOf creates the map of an expression that chooses among several, and returns its ID; 0 for
+// anonymousOf creates the map of an expression that chooses among chains, and returns its ID; 0 for
 // other expressions.
 func (b *batch) anonymousOf(e ruleset.Expression) uint32 {
-	switch e := e.(type) {
-	case ruleset.Translate:
-		if len(e.To) == 1 {
-			return 0
-		}
-		size := addressLength(b.family) + 4
-		return b.anonymous(addressType(b.family)<<typeBits|typeService, size, len(e.To), func(i int) {
-			value := append(e.To[i].Addr().AsSlice(), byte(e.To[i].Port()>>8), byte(e.To[i].Port()), 0, 0)
-			b.value(elementData, value)
-		})
-	case ruleset.Spread:
-		return b.anonymous(dataIsVerdict, 0, len(e.Chains), func(i int) {
-			b.nest(elementData, func() { b.verdict(ruleset.GotoChain(e.Chains[i])) })
-		})
+	spread, ok := e.(ruleset.Spread)
+	if !ok {
+		return 0
 	}
-	return 0
-}
-
-// anonymous creates a map from the numbers below n to what data writes. size is the length of the
-// data; 0 for verdicts.
-func (b *batch) anonymous(dataType uint32, size, n int, data func(i int)) uint32 {
 	b.sets++
-	id := b.sets
+	id, n := b.sets, len(spread.Chains)
 	b.open(msgNewSet, flagCreate)
 	b.text(setTable, b.table)
 	b.text(setName, anonymousName)
 	b.u32(setFlags, setAnonymous|setConstant|setMap)
 	b.u32(setKeyType, typeInteger)
 	b.u32(setKeyLength, 4)
-	b.u32(setDataType, dataType)
-	if size > 0 {
-		b.u32(setDataLength, uint32(size))
-	}
+	b.u32(setDataType, dataIsVerdict)
 	b.u32(setID, id)
 	b.nest(setDescription, func() { b.u32(setSize, uint32(n)) })
 	b.bytes(setUserdata, append([]byte{userdataOrder, 4}, native(orderNative)...)...)
 	b.end()
 	for start := 0; start < n; start += maxPerMessage {
 		b.elementList(msgNewElement, flagCreate, anonymousName, id, start, min(start+maxPerMessage, n), func(i int) {
-			b.value(elementKey, binary.NativeEndian.AppendUint32(nil, uint32(i)))
-			data(i)
+			b.value(elementKey, native(uint32(i)))
+			b.nest(elementData, func() { b.verdict(ruleset.GotoChain(spread.Chains[i])) })
 		})
 	}
 	return id
@@ -242,8 +225,12 @@ func (b *batch) elements(kind, flags uint16, elements []ruleset.Element) {
 		for start := 0; start < len(list); start += maxPerMessage {
 			b.elementList(kind, flags, set, 0, start, min(start+maxPerMessage, len(list)), func(i int) {
 				b.value(elementKey, appendKey(nil, kindOf(set), list[i].Key))
-				if kind == msgNewElement && list[i].Verdict.Action != ruleset.None {
-					b.nest(elementData, func() { b.verdict(list[i].Verdict) })
+				switch value := list[i].Value; {
+				case kind == msgDelElement:
+				case value.Verdict.Action != ruleset.None:
+					b.nest(elementData, func() { b.verdict(value.Verdict) })
+				case value.To.IsValid():
+					b.value(elementData, appendEndpoint(nil, value.To))
 				}
 			})
 		}

@@ -116,6 +116,7 @@ const (
 	typeIPv6     = 8
 	typeProtocol = 12
 	typeService  = 13
+	typeMark     = 19
 	// typeBits is how far a type is shifted in that of a concatenation.
 	typeBits = 6
 )

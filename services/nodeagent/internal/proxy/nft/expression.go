@@ -65,9 +65,9 @@ func (b *batch) action(e ruleset.Expression, set uint32) {
 		b.address(true, register)
 		b.element("dynset", func() { b.text(dynsetName, e.Set); b.u32(dynsetOp, dynsetUpdate); b.u32(dynsetKey, register) })
 	case ruleset.Translate:
-		b.translate(e, set)
+		b.translate(e)
 	case ruleset.Spread:
-		b.random(len(e.Chains))
+		b.random(len(e.Chains), register)
 		b.lookup(anonymousName, set, true)
 	case ruleset.Verdict:
 		b.element("immediate", func() {
@@ -205,30 +205,31 @@ func (b *batch) local(source bool) {
 	b.compare(false, native(routeLocal))
 }
 
-// random loads a random number below n, by which anonymous maps are keyed.
-func (b *batch) random(n int) {
+// random loads a random number below n, by which choices are numbered.
+func (b *batch) random(n int, target uint32) {
 	b.element("numgen", func() {
-		b.u32(numgenTarget, register)
+		b.u32(numgenTarget, target)
 		b.u32(numgenModulus, uint32(n))
 		b.u32(numgenType, numgenRandom)
 	})
 }
 
-func (b *batch) translate(e ruleset.Translate, set uint32) {
+func (b *batch) translate(e ruleset.Translate) {
 	port := register + uint32(addressLength(b.family)/4)
-	if len(e.To) == 1 {
-		load := func(target uint32, value []byte) {
-			b.element("immediate", func() { b.u32(immediateRegister, target); b.value(immediateData, value) })
-		}
+	load := func(target uint32, value []byte) {
+		b.element("immediate", func() { b.u32(immediateRegister, target); b.value(immediateData, value) })
+	}
+	if e.ID == 0 {
 		load(register, e.To[0].Addr().AsSlice())
 		load(port, binary.BigEndian.AppendUint16(nil, e.To[0].Port()))
 	} else {
-		b.random(len(e.To))
+		load(register, native(uint32(e.ID>>32)))
+		load(register+1, native(uint32(e.ID)))
+		b.random(len(e.To), register+2)
 		b.element("lookup", func() {
-			b.text(lookupSet, anonymousName)
+			b.text(lookupSet, ruleset.EndpointsMap(e.ID))
 			b.u32(lookupSource, register)
 			b.u32(lookupTarget, register)
-			b.u32(lookupSetID, set)
 		})
 	}
 	b.element("nat", func() {

@@ -43,6 +43,8 @@ func keyLength(f ruleset.Family, kind ruleset.Kind) int {
 		return 8
 	case ruleset.Connections:
 		return 2*addressLength(f) + 8
+	case ruleset.Choices:
+		return 12
 	}
 	return 0
 }
@@ -59,12 +61,17 @@ func keyType(f ruleset.Family, kind ruleset.Kind) uint32 {
 		return port
 	case ruleset.Connections:
 		return addressType(f)<<(3*typeBits) | addressType(f)<<(2*typeBits) | port
+	case ruleset.Choices:
+		return typeMark<<(2*typeBits) | typeMark<<typeBits | typeMark
 	}
 	return 0
 }
 
 // appendKey adds a key in the kernel's form.
 func appendKey(buf []byte, kind ruleset.Kind, key ruleset.Key) []byte {
+	if kind == ruleset.Choices {
+		return binary.NativeEndian.AppendUint32(appendID(buf, key.ID), key.Index)
+	}
 	if kind == ruleset.Connections {
 		buf = append(buf, key.Source.AsSlice()...)
 	}
@@ -78,11 +85,39 @@ func appendKey(buf []byte, kind ruleset.Kind, key ruleset.Key) []byte {
 	return buf
 }
 
+// appendID adds the ID of a chain.
+func appendID(buf []byte, id uint64) []byte {
+	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(buf, uint32(id>>32)), uint32(id))
+}
+
+// endpointLength returns the length of an endpoint, the value of a map.
+func endpointLength(f ruleset.Family) int { return addressLength(f) + 4 }
+
+func endpointType(f ruleset.Family) uint32 { return addressType(f)<<typeBits | typeService }
+
+// appendEndpoint adds an endpoint in the kernel's form.
+func appendEndpoint(buf []byte, to netip.AddrPort) []byte {
+	return append(binary.BigEndian.AppendUint16(append(buf, to.Addr().AsSlice()...), to.Port()), 0, 0)
+}
+
+// parseEndpoint is the opposite of appendEndpoint. It reports false for one of another length.
+func parseEndpoint(f ruleset.Family, buf []byte) (netip.AddrPort, bool) {
+	if len(buf) != endpointLength(f) {
+		return netip.AddrPort{}, false
+	}
+	addr, ok := netip.AddrFromSlice(buf[:addressLength(f)])
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(buf[addressLength(f):])), ok
+}
+
 // parseKey is the opposite of appendKey. It reports false for a key of another length.
 func parseKey(f ruleset.Family, kind ruleset.Kind, buf []byte) (ruleset.Key, bool) {
 	var key ruleset.Key
 	if length := keyLength(f, kind); length == 0 || len(buf) != length {
 		return key, false
+	}
+	if kind == ruleset.Choices {
+		number := func(at int) uint32 { return binary.NativeEndian.Uint32(buf[at:]) }
+		return ruleset.Key{ID: uint64(number(0))<<32 | uint64(number(4)), Index: number(8)}, true
 	}
 	address := func() netip.Addr {
 		addr, _ := netip.AddrFromSlice(buf[:addressLength(f)])
@@ -110,6 +145,9 @@ func kindOf(set string) ruleset.Kind {
 		return ruleset.Ports
 	case ruleset.Hairpins:
 		return ruleset.Connections
+	}
+	if ruleset.HasEndpoints(set) {
+		return ruleset.Choices
 	}
 	return ruleset.Addresses
 }

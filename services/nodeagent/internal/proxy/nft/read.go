@@ -19,7 +19,7 @@ type reader struct {
 
 func newReader(family ruleset.Family, table string) *reader {
 	return &reader{family: family, table: table, actual: &ruleset.Actual{
-		Chains: make(map[string]ruleset.ActualChain), Sets: make(map[string]ruleset.Set), Elements: make(map[ruleset.Slot]ruleset.Verdict),
+		Chains: make(map[string]ruleset.ActualChain), Sets: make(map[string]ruleset.Set), Elements: make(map[ruleset.Slot]ruleset.Value),
 	}}
 }
 
@@ -76,7 +76,7 @@ func (r *reader) rule(m received) {
 func (r *reader) set(m received) {
 	var table string
 	var set ruleset.Set
-	var flags, kind uint32
+	var flags, kind, data uint32
 	for k, value := range m.attributes() {
 		switch k {
 		case setTable:
@@ -87,6 +87,8 @@ func (r *reader) set(m received) {
 			flags = uint32(number(value))
 		case setKeyType:
 			kind = uint32(number(value))
+		case setDataType:
+			data = uint32(number(value))
 		case setTimeout:
 			set.Timeout = time.Duration(min(number(value), 1<<40)) * time.Millisecond
 		}
@@ -94,7 +96,7 @@ func (r *reader) set(m received) {
 	if table != r.table || flags&setAnonymous != 0 || set.Name == "" {
 		return
 	}
-	set.Kind, set.Verdicts = unknownKind, flags&setMap != 0
+	set.Kind, set.Verdicts = unknownKind, flags&setMap != 0 && data == dataIsVerdict
 	expected := uint32(0)
 	if set.Timeout > 0 {
 		expected = setTimeouts | setDynamic
@@ -103,6 +105,9 @@ func (r *reader) set(m received) {
 		if kind == keyType(r.family, candidate) && flags&^uint32(setMap) == expected {
 			set.Kind = candidate
 		}
+	}
+	if kind == keyType(r.family, ruleset.Choices) && flags == setMap && data == endpointType(r.family) {
+		set.Kind = ruleset.Choices
 	}
 	r.actual.Exists = true
 	r.actual.Sets[set.Name] = set
@@ -140,7 +145,11 @@ func (r *reader) element(set string, buf []byte) {
 	if !ok {
 		return
 	}
-	var verdict ruleset.Verdict
+	var value ruleset.Value
+	verdict := &value.Verdict
+	if data := attribute(attribute(buf, elementData), dataValue); data != nil {
+		value.To, _ = parseEndpoint(r.family, data)
+	}
 	if data := attribute(attribute(buf, elementData), dataVerdict); data != nil {
 		verdict.Chain = text(attribute(data, verdictChain))
 		switch int32(uint32(number(attribute(data, verdictCode)))) {
@@ -156,5 +165,5 @@ func (r *reader) element(set string, buf []byte) {
 			verdict.Chain = foreignVerdict
 		}
 	}
-	r.actual.Elements[ruleset.Slot{Set: set, Key: key}] = verdict
+	r.actual.Elements[ruleset.Slot{Set: set, Key: key}] = value
 }

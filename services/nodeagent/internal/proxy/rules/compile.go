@@ -121,7 +121,7 @@ func (c *compilation) policyChains(p *port, n names, chosen choice) {
 			for i, ep := range endpoints {
 				to[i] = ep.to
 			}
-			c.chain(p, name, ruleset.Rule{over, ruleset.Translate{To: to}})
+			c.chain(p, name, ruleset.Rule{over, ruleset.Translate{To: to, ID: ruleset.ID(name)}})
 			return
 		}
 		var rules []ruleset.Rule

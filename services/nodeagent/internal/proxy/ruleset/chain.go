@@ -3,6 +3,7 @@ package ruleset
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"fmt"
 	"strings"
 )
@@ -60,8 +61,21 @@ type Chain struct {
 // digestLength is the length of a digest and of the hash in a name, in characters of 5 bits.
 const digestLength = 20
 
+// Choices returns the elements of an EndpointsMap that the chain's rules need.
+func (c *Chain) Choices() []Element {
+	var elements []Element
+	for _, rule := range c.Rules {
+		for _, e := range rule {
+			if t, ok := e.(Translate); ok {
+				elements = append(elements, t.Choices()...)
+			}
+		}
+	}
+	return elements
+}
+
 // Sealed returns the chain with its Digest. Two chains with equal digests have equal rules and
-// comments.
+// comments; their Choices may differ.
 func (c Chain) Sealed(f Family) Chain {
 	var text strings.Builder
 	for _, rule := range c.Rules {
@@ -78,6 +92,12 @@ func (c Chain) Sealed(f Family) Chain {
 func Name(prefix string, parts ...string) string {
 	// Quoted, different lists of parts never have one text.
 	return prefix + "-" + digest(fmt.Sprintf("%q", parts))
+}
+
+// ID returns a number for a chain's name that no other chain has.
+func ID(name string) uint64 {
+	sum := sha256.Sum256([]byte(name))
+	return max(binary.BigEndian.Uint64(sum[:8]), 1)
 }
 
 func digest(text string) string {

@@ -5,7 +5,7 @@ import "strconv"
 // Delta is the change of one element: what the table had at the slot, and what it is to have.
 type Delta struct {
 	Had, Has bool
-	Was, Is  Verdict
+	Was, Is  Value
 }
 
 // Change is a difference between two states of a table. It is applied as one transaction.
@@ -39,11 +39,8 @@ func (c *Change) Size() int {
 		size += 1 + len(c.Chains[i].Rules)
 		for _, rule := range c.Chains[i].Rules {
 			for _, e := range rule {
-				switch e := e.(type) {
-				case Translate:
-					size += len(e.To)
-				case Spread:
-					size += len(e.Chains)
+				if spread, ok := e.(Spread); ok {
+					size += len(spread.Chains)
 				}
 			}
 		}
@@ -86,7 +83,7 @@ type Actual struct {
 	Chains map[string]ActualChain
 	Sets   map[string]Set
 	// Elements has the elements of the sets without a timeout.
-	Elements map[Slot]Verdict
+	Elements map[Slot]Value
 }
 
 // ActualChain is a chain of the kernel.

@@ -67,8 +67,12 @@ type (
 	// Remember adds the source to a set, or renews its timeout.
 	Remember struct{ Set string }
 	// Translate sends the connection to one of the endpoints, at random. There is at least one, and
-	// all are of the table's family.
-	Translate struct{ To []netip.AddrPort }
+	// all are of the table's family. With an ID, the endpoints are elements of an EndpointsMap, so that
+	// one can be replaced without a change of the rule. Without, there is only one.
+	Translate struct {
+		To []netip.AddrPort
+		ID uint64
+	}
 	// Spread continues in one of the chains, at random. There is at least one.
 	Spread struct{ Chains []string }
 )
@@ -145,14 +149,11 @@ func (e Remember) Text(f Family) string { return "update @" + e.Set + " { " + f.
 
 // Text implements Expression.
 func (e Translate) Text(f Family) string {
-	if len(e.To) == 1 {
+	if e.ID == 0 {
 		return "dnat to " + e.To[0].String()
 	}
-	parts := make([]string, len(e.To))
-	for i, to := range e.To {
-		parts[i] = fmt.Sprintf("%d : %s . %d", i, to.Addr(), to.Port())
-	}
-	return fmt.Sprintf("dnat %s addr . port to numgen random mod %d map { %s }", f.ip(), len(e.To), strings.Join(parts, ", "))
+	return fmt.Sprintf("dnat %s addr . port to %#x . %#x . numgen random mod %d map @%s",
+		f.ip(), uint32(e.ID>>32), uint32(e.ID), len(e.To), EndpointsMap(e.ID))
 }
 
 // Text implements Expression.
@@ -177,6 +178,18 @@ func (v Verdict) Text(Family) string {
 		return "goto " + v.Chain
 	}
 	return ""
+}
+
+// Choices returns the elements of an EndpointsMap that the expression needs.
+func (e Translate) Choices() []Element {
+	if e.ID == 0 {
+		return nil
+	}
+	elements := make([]Element, len(e.To))
+	for i, to := range e.To {
+		elements[i] = Element{Slot{Set: EndpointsMap(e.ID), Key: Key{ID: e.ID, Index: uint32(i)}}, Value{To: to}}
+	}
+	return elements
 }
 
 func side(source bool) string {

@@ -3,6 +3,7 @@ package ruleset
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,9 @@ const (
 	Ports
 	// Connections has the source, then the destination's address, protocol and port.
 	Connections
+	// Choices has no field of the packet, but the ID of a chain and the number of one of its choices.
+	// Sets of this kind are maps to an endpoint.
+	Choices
 )
 
 // The shared sets and maps of a table.
@@ -42,11 +46,25 @@ const (
 	Hairpins = "hairpins"
 )
 
-// Set is a named set, or a map to verdicts.
+// The maps that have the choices of the chains that send connections to one of several endpoints. For
+// each new set, the kernel walks all sets of the table, and for each new element of a map all rules
+// that use the map. So there is neither one map for each chain nor one for all, but a fixed number.
+const (
+	endpointsPrefix = "endpoints-"
+	endpointsMaps   = 128
+)
+
+// EndpointsMap returns the name of the map that has the choices of the chain with an ID.
+func EndpointsMap(id uint64) string { return endpointsPrefix + strconv.Itoa(int(id%endpointsMaps)) }
+
+// HasEndpoints reports whether a set is a map of endpoints by its name.
+func HasEndpoints(set string) bool { return strings.HasPrefix(set, endpointsPrefix) }
+
+// Set is a named set, a map to verdicts, or one to endpoints.
 type Set struct {
 	Name string
 	Kind Kind
-	// Verdicts is true for a map.
+	// Verdicts is true for a map to verdicts.
 	Verdicts bool
 	// Timeout is how long an address that a packet added stays. Above 0 it makes the set dynamic.
 	Timeout time.Duration
@@ -54,12 +72,16 @@ type Set struct {
 
 // Shared returns the sets and maps that every table has. NodePortIPs is not among them.
 func Shared() []Set {
-	return []Set{
+	sets := []Set{
 		{Name: ClusterIPs, Kind: Addresses}, {Name: Hairpins, Kind: Connections},
 		{Name: ServiceIPs, Kind: Services, Verdicts: true}, {Name: ServiceNodePorts, Kind: Ports, Verdicts: true},
 		{Name: AbsentIPs, Kind: Services, Verdicts: true}, {Name: AbsentNodePorts, Kind: Ports, Verdicts: true},
 		{Name: FirewallIPs, Kind: Services, Verdicts: true},
 	}
+	for i := range uint64(endpointsMaps) {
+		sets = append(sets, Set{Name: EndpointsMap(i), Kind: Choices})
+	}
+	return sets
 }
 
 // Key is the key of an element. Its Kind says which fields count; the others are zero.
@@ -68,6 +90,15 @@ type Key struct {
 	Addr     netip.Addr
 	Protocol Protocol
 	Port     uint16
+	// Index is the number of a choice of the chain with this ID.
+	Index uint32
+	ID    uint64
+}
+
+// Value is what a map has for a key: a verdict, or an endpoint. In a set it is zero.
+type Value struct {
+	Verdict Verdict
+	To      netip.AddrPort
 }
 
 // Slot is the place of an element: one key of one set.
@@ -76,10 +107,10 @@ type Slot struct {
 	Key Key
 }
 
-// Element is an element of a set (with the zero Verdict) or of a map.
+// Element is an element of a set or of a map.
 type Element struct {
 	Slot
-	Verdict Verdict
+	Value Value
 }
 
 // Text returns the key in nft's syntax.
@@ -91,6 +122,8 @@ func (k Kind) Text(key Key) string {
 		return fmt.Sprintf("%s . %s . %d", key.Addr, key.Protocol, key.Port)
 	case Ports:
 		return fmt.Sprintf("%s . %d", key.Protocol, key.Port)
+	case Choices:
+		return fmt.Sprintf("%#x . %#x . %d", uint32(key.ID>>32), uint32(key.ID), key.Index)
 	}
 	return fmt.Sprintf("%s . %s . %s . %d", key.Source, key.Addr, key.Protocol, key.Port)
 }
@@ -124,6 +157,8 @@ func (s Set) Type(f Family) string {
 		parts = []string{"inet_proto", "inet_service"}
 	case Connections:
 		parts = []string{address, address, "inet_proto", "inet_service"}
+	case Choices:
+		return "mark . mark . mark : " + address + " . inet_service"
 	}
 	key := strings.Join(parts, " . ")
 	if s.Verdicts {

@@ -87,7 +87,7 @@ func TestRouted(t *testing.T) {
 
 func TestTunneled(t *testing.T) {
 	a, b, router, podA, podB, nodes := apart(t)
-	if seen, err := ask(podA, podB, "10.244.2.7"); err == nil {
+	if seen, err := ask(podA, podB, "10.244.2.7", noAnswerTimeout); err == nil {
 		t.Fatalf("the pods reach each other without the network: from %s", seen)
 	}
 	for _, n := range []*labNode{a, b} {
@@ -97,7 +97,7 @@ func TestTunneled(t *testing.T) {
 	connected(podA, podB)
 	reaches(podA, router, "10.2.0.254", "10.1.0.1")
 	reaches(podA, b.space, "10.2.0.1", "10.1.0.1")
-	if seen, err := ask(a.space, podB, "10.244.2.7"); err != nil || seen != "10.244.1.0" {
+	if seen, err := ask(a.space, podB, "10.244.2.7", answerTimeout); err != nil || seen != "10.244.1.0" {
 		t.Errorf("the node reaches the other's pod from %q: %v", seen, err)
 	}
 
@@ -286,7 +286,7 @@ func TestModesOnALink(t *testing.T) {
 // TestTunnelOverIPv6: the nodes have addresses of IPv6 alone.
 func TestTunnelOverIPv6(t *testing.T) {
 	a, b, podA, podB, nodes := pair(t)
-	a.space.t, a.address, b.address = t, netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
+	a.address, b.address = netip.MustParseAddr("fd00::1"), netip.MustParseAddr("fd00::2")
 	for _, n := range []*labNode{a, b} {
 		n.must(true, nodes, Tunneled)
 		n.must(false, nodes, Tunneled)
@@ -376,7 +376,7 @@ func TestForwardPolicy(t *testing.T) {
 	if rules := a.run("iptables", "-S"); strings.Contains(rules, forwardChain) {
 		t.Errorf("left: %s", rules)
 	}
-	if seen, err := ask(podA, podB, "10.244.2.7"); err == nil {
+	if seen, err := ask(podA, podB, "10.244.2.7", noAnswerTimeout); err == nil {
 		t.Errorf("the policy is gone: seen from %s", seen)
 	}
 }

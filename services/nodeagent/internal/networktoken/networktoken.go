@@ -5,6 +5,7 @@ package networktoken
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -48,8 +49,8 @@ type Source struct {
 	accounts client.Resource[*corev1.ServiceAccount]
 
 	// Of the token that the file has. Only one of Obtain and Run runs at a time.
-	issued, expires time.Time
-	node            types.UID
+	renewal, expires time.Time
+	node             types.UID
 }
 
 // New returns a Source. It does no I/O.
@@ -96,16 +97,18 @@ func (s *Source) Run(ctx context.Context) error {
 
 // due reports whether the token is to be renewed: it is old, or was for a Node that is no more.
 func (s *Source) due(now time.Time) bool {
-	return now.After(s.issued.Add(s.expires.Sub(s.issued)*8/10)) || s.cfg.Node() != "" && s.cfg.Node() != s.node
+	node := s.cfg.Node()
+	return !now.Before(s.renewal) || node != "" && node != s.node
 }
 
 // renew obtains a token and writes it to the file.
 func (s *Source) renew(ctx context.Context) error {
 	node := s.cfg.Node()
 	if node == "" {
-		return fmt.Errorf("the node is not registered yet")
+		return errors.New("the node is not registered yet")
 	}
-	seconds, now := int64(lifetime.Seconds()), time.Now()
+	// Without the monotonic clock, which stands still while the machine sleeps.
+	seconds, now := int64(lifetime.Seconds()), time.Now().Round(0)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: &seconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: s.cfg.NodeName, UID: node},
@@ -115,9 +118,17 @@ func (s *Source) renew(ctx context.Context) error {
 		metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("asking for the token of the node's network parts: %w", err)
 	}
+	if answer.Status.Token == "" {
+		return errors.New("the answer has no token of the node's network parts")
+	}
 	if err := (pki.Files{}).Write(s.cfg.Path, []byte(answer.Status.Token), pki.Secret); err != nil {
 		return fmt.Errorf("writing the token of the node's network parts: %w", err)
 	}
-	s.issued, s.expires, s.node = now, answer.Status.ExpirationTimestamp.Time, node
+	s.expires, s.node = answer.Status.ExpirationTimestamp.Time, node
+	granted := s.expires.Sub(now)
+	if given := answer.Spec.ExpirationSeconds; given != nil && *given > 0 { // It does not depend on the clocks.
+		granted = min(time.Duration(*given)*time.Second, lifetime)
+	}
+	s.renewal = now.Add(granted * 8 / 10)
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // confName is the name of the configuration's file. Container runtimes use the first file of the folder.
@@ -118,9 +117,8 @@ func shadowing(dir string) string {
 	if err != nil {
 		return ""
 	}
-	for _, file := range files { // sorted by name, as runtimes sort them
-		ext := filepath.Ext(file.Name())
-		if strings.HasPrefix(file.Name(), ".") || !slices.Contains([]string{".conf", ".conflist", ".json"}, ext) {
+	for _, file := range files { // sorted by name, as runtimes sort them; they use hidden files, too
+		if file.IsDir() || !slices.Contains([]string{".conf", ".conflist", ".json"}, filepath.Ext(file.Name())) {
 			continue
 		}
 		if file.Name() == confName {

@@ -28,44 +28,63 @@ type filter struct {
 func newFilter() *filter { return &filter{written: map[knftables.Family]string{}} }
 
 // apply writes the rules of a plan. It reports whether it wrote anything.
-func (f *filter) apply(ctx context.Context, plan *Plan, bridge string) (changed bool, err error) {
+func (f *filter) apply(ctx context.Context, plan *Plan) (changed bool, err error) {
 	for _, family := range []knftables.Family{knftables.IPv4Family, knftables.IPv6Family} {
-		of := func(prefixes []netip.Prefix) []string {
-			var texts []string
-			for _, prefix := range prefixes {
-				if prefix.Addr().Is4() == (family == knftables.IPv4Family) {
-					texts = append(texts, prefix.String())
-				}
-			}
-			slices.Sort(texts)
-			return texts
-		}
-		own, all := of(plan.CIDRs), of(plan.Pods())
-		state := fmt.Sprint(own, all, bridge)
+		own, all := ofFamily(plan.CIDRs, family), ofFamily(plan.Pods(), family)
+		state := fmt.Sprint(own, all)
 		nft, err := tables(family)
-		if err != nil {
+		switch {
+		case len(own) == 0 && (err != nil || f.written[family] == state):
+			continue // A machine without IPv6 has nothing to remove.
+		case err != nil:
 			return changed, err
-		}
-		if f.written[family] == state && (len(own) == 0 || present(ctx, nft)) {
-			if err := forward(ctx, family, own, all, false); err != nil {
+		case len(own) == 0:
+			err = drop(ctx, nft)
+		case f.written[family] != state || !present(ctx, nft, own, all):
+			err = nft.Run(ctx, rules(nft, family, own, all))
+		default:
+			forwarded, err := forward(ctx, family, own, all)
+			changed = changed || forwarded
+			if err != nil {
 				return changed, err
 			}
 			continue
 		}
-		if len(own) == 0 {
-			err = drop(ctx, nft)
-		} else {
-			err = nft.Run(ctx, rules(nft, family, own, all))
-		}
 		if err != nil {
 			return changed, fmt.Errorf("writing the rules that masquerade pods: %w", err)
 		}
-		if err := forward(ctx, family, own, all, true); err != nil {
+		changed = true
+		if _, err := forward(ctx, family, own, all); err != nil {
 			return changed, err
 		}
-		f.written[family], changed = state, true
+		f.written[family] = state
 	}
 	return changed, nil
+}
+
+// ofFamily returns the prefixes of one IP family, as few as describe the same addresses. Since nodes have
+// neighbouring CIDRs, they are much fewer than the nodes.
+func ofFamily(prefixes []netip.Prefix, family knftables.Family) []string {
+	var merged []netip.Prefix
+	for _, prefix := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {
+		if prefix.Addr().Is4() != (family == knftables.IPv4Family) {
+			continue
+		}
+		for len(merged) > 0 {
+			last := merged[len(merged)-1]
+			parent := netip.PrefixFrom(last.Addr(), last.Bits()-1).Masked()
+			if last.Bits() != prefix.Bits() || parent.Addr() != last.Addr() || !parent.Contains(prefix.Addr()) {
+				break
+			}
+			merged, prefix = merged[:len(merged)-1], parent
+		}
+		merged = append(merged, prefix)
+	}
+	var texts []string
+	for _, prefix := range merged {
+		texts = append(texts, prefix.String())
+	}
+	return texts
 }
 
 // tables returns the access to the table of a family.
@@ -77,10 +96,18 @@ func tables(family knftables.Family) (knftables.Interface, error) {
 	return nft, nil
 }
 
-// present reports whether a table still has its chain.
-func present(ctx context.Context, nft knftables.Interface) bool {
-	chains, err := nft.List(ctx, "chains")
-	return err == nil && slices.Contains(chains, "postrouting")
+// present reports whether a table still has its rule and the elements of its sets.
+func present(ctx context.Context, nft knftables.Interface, own, all []string) bool {
+	found, err := nft.ListRules(ctx, "postrouting")
+	if err != nil || len(found) != 1 {
+		return false
+	}
+	for name, prefixes := range map[string][]string{"own": own, "pods": all} {
+		if elements, err := nft.ListElements(ctx, "set", name); err != nil || len(elements) != len(prefixes) {
+			return false
+		}
+	}
+	return true
 }
 
 // drop removes a table, if there is one.
@@ -98,7 +125,9 @@ func rules(nft knftables.Interface, family knftables.Family, own, all []string) 
 		ip, many = "ip6", "ff00::/8"
 	}
 	set := func(name string, prefixes []string) {
-		tx.Add(&knftables.Set{Name: name, Type: map[string]string{"ip": "ipv4_addr", "ip6": "ipv6_addr"}[ip], Flags: []knftables.SetFlag{knftables.IntervalFlag}})
+		tx.Add(&knftables.Set{
+			Name: name, Type: map[string]string{"ip": "ipv4_addr", "ip6": "ipv6_addr"}[ip], Flags: []knftables.SetFlag{knftables.IntervalFlag},
+		})
 		for _, prefix := range prefixes {
 			tx.Add(&knftables.Element{Set: name, Key: []string{prefix}})
 		}
@@ -112,7 +141,9 @@ func rules(nft knftables.Interface, family knftables.Family, own, all []string) 
 		Name: "postrouting", Type: knftables.PtrTo(knftables.NATType), Hook: knftables.PtrTo(knftables.PostroutingHook),
 		Priority: knftables.PtrTo(knftables.SNATPriority),
 	})
-	tx.Add(&knftables.Rule{Chain: "postrouting", Rule: knftables.Concat(ip, "saddr @own", ip, "daddr !=", many, ip, "daddr != @pods", "masquerade fully-random")})
+	tx.Add(&knftables.Rule{Chain: "postrouting", Rule: knftables.Concat(
+		ip, "saddr @own", ip, "daddr !=", many, ip, "daddr != @pods", "masquerade fully-random",
+	)})
 	return tx
 }
 
@@ -121,59 +152,75 @@ func (f *filter) remove(ctx context.Context) error {
 	var faults []error
 	for _, family := range []knftables.Family{knftables.IPv4Family, knftables.IPv6Family} {
 		if nft, err := tables(family); err == nil {
-			faults = append(faults, drop(ctx, nft), forward(ctx, family, nil, nil, true))
+			faults = append(faults, drop(ctx, nft))
 		}
+		_, err := forward(ctx, family, nil, nil)
+		faults = append(faults, err)
 	}
 	f.written = map[knftables.Family]string{}
 	return errors.Join(faults...)
 }
 
-// forward has iptables let through what is forwarded from the node's pods and to any pods, if another program
-// (Docker, a firewall) made its policy to drop what it does not know. Rules in a table of our own could not:
-// a packet must pass all tables. Without iptables there is no such policy. Unless the ranges changed, the rules
-// are written only if they are missing. Without own ranges they are removed.
-func forward(ctx context.Context, family knftables.Family, own, all []string, changed bool) error {
+// forward has iptables let through what is forwarded from and to pods, if another program (Docker, a firewall)
+// made its policy to drop what it does not know. Rules in a table of our own could not: a packet must pass all
+// tables. Without iptables there is no such policy. The rules are written only if they are not as they should
+// be. Without own ranges they are removed.
+func forward(ctx context.Context, family knftables.Family, own, all []string) (changed bool, err error) {
 	program := "iptables"
 	if family == knftables.IPv6Family {
 		program = "ip6tables"
 	}
 	if _, err := exec.LookPath(program); err != nil {
-		return nil
+		return false, nil
 	}
-	run := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, program, append([]string{"--wait", "5"}, args...)...).CombinedOutput()
+	run := func(stdin, program string, args ...string) (string, error) {
+		command := exec.CommandContext(ctx, program, append([]string{"--wait", "5"}, args...)...)
+		command.Stdin = strings.NewReader(stdin)
+		out, err := command.CombinedOutput()
 		return string(out), err
 	}
-	policy, err := run("-S", "FORWARD")
-	if err != nil || !strings.HasPrefix(policy, "-P FORWARD DROP") && len(own) > 0 {
-		return nil
+	policy, err := run("", program, "-S", "FORWARD")
+	if err != nil {
+		return false, nil // A machine without the kernel's part of it has no such policy.
 	}
-	jumps := strings.Contains(policy, "-j "+forwardChain)
-	if !changed && jumps {
-		return nil
+	jump := "-A FORWARD -j " + forwardChain
+	jumps := strings.Contains(policy, jump+"\n")
+	if len(own) > 0 && !jumps && !strings.HasPrefix(policy, "-P FORWARD DROP") {
+		return false, nil
 	}
-	if len(own) == 0 {
-		_, _ = run("-D", "FORWARD", "-j", forwardChain)
-		_, _ = run("-F", forwardChain)
-		_, _ = run("-X", forwardChain)
-		return nil
-	}
-	steps := [][]string{{"-F", forwardChain}}
-	if _, err := run("-n", "-L", forwardChain); err != nil {
-		steps = [][]string{{"-N", forwardChain}}
-	}
-	for _, prefix := range all {
-		steps = append(steps, []string{"-A", forwardChain, "-s", prefix, "-j", "ACCEPT"}, []string{"-A", forwardChain, "-d", prefix, "-j", "ACCEPT"})
-	}
-	if !jumps {
-		steps = append(steps, []string{"-I", "FORWARD", "-j", forwardChain})
-	}
-	for _, step := range steps {
-		if out, err := run(step...); err != nil {
-			return fmt.Errorf("running %s %s: %w: %s", program, strings.Join(step, " "), err, strings.TrimSpace(out))
+	chain, missing := run("", program, "-S", forwardChain)
+	text := ":" + forwardChain + " - [0:0]\n" // It makes the chain, or empties it.
+	switch {
+	case len(own) == 0 && missing != nil:
+		return false, nil
+	case len(own) == 0:
+		if jumps {
+			text += "-D FORWARD -j " + forwardChain + "\n"
+		}
+		text += "-X " + forwardChain + "\n"
+	default:
+		accept := accepting(all)
+		if jumps && missing == nil && chain == "-N "+forwardChain+"\n"+accept {
+			return false, nil
+		}
+		text += accept
+		if !jumps {
+			text += "-I FORWARD -j " + forwardChain + "\n"
 		}
 	}
-	return nil
+	if out, err := run("*filter\n"+text+"COMMIT\n", program+"-restore", "--noflush"); err != nil {
+		return false, fmt.Errorf("having %s forward packets for pods: %w: %s", program, err, strings.TrimSpace(out))
+	}
+	return true, nil
+}
+
+// accepting returns the rules of the chain, in the form in which iptables lists them.
+func accepting(all []string) string {
+	var rules strings.Builder
+	for _, prefix := range all {
+		fmt.Fprintf(&rules, "-A %[1]s -s %[2]s -j ACCEPT\n-A %[1]s -d %[2]s -j ACCEPT\n", forwardChain, prefix)
+	}
+	return rules.String()
 }
 
 // forwarding has the kernel forward packets, and show what crosses the bridge to the rules of Services.

@@ -32,47 +32,42 @@ func (l *linux) host(address netip.Addr, bridge string) (Host, error) {
 	if err != nil {
 		return host, fmt.Errorf("listing the network interfaces: %w", err)
 	}
+	all, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return host, fmt.Errorf("listing the addresses: %w", err)
+	}
+	networks := map[int][]netip.Prefix{} // by interface
+	for _, one := range all {
+		if ip, ok := netip.AddrFromSlice(one.IP); ok {
+			ones, _ := one.Mask.Size()
+			networks[one.LinkIndex] = append(networks[one.LinkIndex], netip.PrefixFrom(ip.Unmap(), ones))
+		}
+	}
 	for _, link := range links {
-		name := link.Attrs().Name
+		name, index := link.Attrs().Name, link.Attrs().Index
 		if name == bridge || name == tunnelName {
 			continue
 		}
-		networks, err := networksOf(link)
-		if err != nil {
-			return host, err
-		}
-		host.Networks = append(host.Networks, networks...)
-		if slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Addr() == address }) {
-			host.Interface, host.MTU, host.Links = name, link.Attrs().MTU, networks
+		for _, network := range networks[index] {
+			host.Addresses, host.Networks = append(host.Addresses, network.Addr()), append(host.Networks, network.Masked())
+			if network.Addr() == address {
+				host.Interface, host.MTU = name, link.Attrs().MTU
+				host.Links = masked(networks[index])
+			}
 		}
 	}
 	if host.Interface == "" {
 		return host, fmt.Errorf("no network interface has the node's address %s; name another one with --node-ip", address)
 	}
-	for i := range host.Networks {
-		host.Networks[i] = host.Networks[i].Masked()
-	}
-	host.Links = slices.Clone(host.Links)
-	for i := range host.Links {
-		host.Links[i] = host.Links[i].Masked()
-	}
 	return host, nil
 }
 
-// networksOf returns the addresses of an interface with the lengths of their networks.
-func networksOf(link netlink.Link) ([]netip.Prefix, error) {
-	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
-	if err != nil {
-		return nil, fmt.Errorf("listing the addresses of %s: %w", link.Attrs().Name, err)
+func masked(prefixes []netip.Prefix) []netip.Prefix {
+	var all []netip.Prefix
+	for _, prefix := range prefixes {
+		all = append(all, prefix.Masked())
 	}
-	var networks []netip.Prefix
-	for _, address := range addresses {
-		if ip, ok := netip.AddrFromSlice(address.IP); ok {
-			ones, _ := address.Mask.Size()
-			networks = append(networks, netip.PrefixFrom(ip.Unmap(), ones))
-		}
-	}
-	return networks, nil
+	return all
 }
 
 func (l *linux) apply(ctx context.Context, plan *Plan, host Host, bridge string) (changed bool, err error) {
@@ -97,7 +92,10 @@ func (l *linux) apply(ctx context.Context, plan *Plan, host Host, bridge string)
 	if err := done.routes(plan, host, tunnel); err != nil {
 		return done.any, err
 	}
-	filtered, err := l.filter.apply(ctx, plan, bridge)
+	filtered, err := l.filter.apply(ctx, plan)
+	if err == nil && done.unreached != nil {
+		err = &unreachedError{errors.Join(done.unreached...)}
+	}
 	return done.any || filtered, err
 }
 
@@ -107,7 +105,22 @@ func (l *linux) remove(ctx context.Context, _ string) error {
 }
 
 // changes makes changes and notes whether there was one.
-type changes struct{ any bool }
+type changes struct {
+	any bool
+	// unreached says which nodes could not be connected to, at most maxUnreached times.
+	unreached []error
+}
+
+// maxUnreached bounds the errors about nodes that are told.
+const maxUnreached = 5
+
+// fail notes that a node could not be connected to. The others are still connected to: what one Node says must
+// not take away the network of all.
+func (c *changes) fail(err error) {
+	if len(c.unreached) < maxUnreached {
+		c.unreached = append(c.unreached, err)
+	}
+}
 
 // oldGateways removes those addresses of the bridge that are in none of the node's CIDRs, which it had before.
 func (c *changes) oldGateways(plan *Plan, bridge string) error {
@@ -117,17 +130,24 @@ func (c *changes) oldGateways(plan *Plan, bridge string) error {
 	} else if err != nil {
 		return fmt.Errorf("finding the bridge %s: %w", bridge, err)
 	}
+	return c.oldAddresses(link, func(ip netip.Addr) bool {
+		return slices.ContainsFunc(plan.CIDRs, func(cidr netip.Prefix) bool { return cidr.Contains(ip) })
+	})
+}
+
+// oldAddresses removes the addresses of an interface that are not wanted.
+func (c *changes) oldAddresses(link netlink.Link, wanted func(netip.Addr) bool) error {
 	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
-		return fmt.Errorf("listing the addresses of %s: %w", bridge, err)
+		return fmt.Errorf("listing the addresses of %s: %w", link.Attrs().Name, err)
 	}
 	for _, address := range addresses {
 		ip, _ := netip.AddrFromSlice(address.IP)
-		if ip = ip.Unmap(); ip.IsLinkLocalUnicast() || slices.ContainsFunc(plan.CIDRs, func(cidr netip.Prefix) bool { return cidr.Contains(ip) }) {
+		if ip = ip.Unmap(); ip.IsLinkLocalUnicast() || wanted(ip) {
 			continue
 		}
 		if err := netlink.AddrDel(link, &address); err != nil {
-			return fmt.Errorf("removing the old address %s of %s: %w", ip, bridge, err)
+			return fmt.Errorf("removing the old address %s of %s: %w", ip, link.Attrs().Name, err)
 		}
 		c.any = true
 	}
@@ -141,7 +161,7 @@ func (c *changes) tunnel(plan *Plan, host Host) (netlink.Link, error) {
 		return nil, fmt.Errorf("finding the interface %s: %w", host.Interface, err)
 	}
 	wanted := &netlink.Vxlan{
-		LinkAttrs: netlink.LinkAttrs{Name: tunnelName, MTU: host.MTU - overhead(host.Address), HardwareAddr: tunnelMAC(plan.CIDRs)},
+		LinkAttrs: netlink.LinkAttrs{Name: tunnelName, MTU: plan.MTU, HardwareAddr: plan.Hardware},
 		VxlanId:   vxlanID, Port: vxlanPort, VtepDevIndex: parent.Attrs().Index, SrcAddr: host.Address.AsSlice(), Learning: false,
 	}
 	found, err := netlink.LinkByName(tunnelName)
@@ -163,11 +183,8 @@ func (c *changes) tunnel(plan *Plan, host Host) (netlink.Link, error) {
 	default:
 		return nil, fmt.Errorf("finding the device %s: %w", tunnelName, err)
 	}
-	for _, cidr := range plan.CIDRs {
-		address := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(cidr.Addr(), cidr.Addr().BitLen())), Flags: unix.IFA_F_NODAD}
-		if err := netlink.AddrReplace(found, address); err != nil {
-			return nil, fmt.Errorf("giving %s the address %s: %w", tunnelName, cidr.Addr(), err)
-		}
+	if err := c.ends(plan, found); err != nil {
+		return nil, err
 	}
 	if found.Attrs().Flags&net.FlagUp == 0 {
 		if err := netlink.LinkSetUp(found); err != nil {
@@ -176,6 +193,33 @@ func (c *changes) tunnel(plan *Plan, host Host) (netlink.Link, error) {
 		c.any = true
 	}
 	return found, nil
+}
+
+// ends gives the tunnel the first address of each of the node's CIDRs, and takes others away.
+func (c *changes) ends(plan *Plan, tunnel netlink.Link) error {
+	missing := map[netip.Addr]bool{}
+	for _, cidr := range plan.CIDRs {
+		missing[cidr.Addr()] = true
+	}
+	err := c.oldAddresses(tunnel, func(ip netip.Addr) bool {
+		_, wanted := missing[ip]
+		missing[ip] = missing[ip] && !wanted
+		return wanted
+	})
+	if err != nil {
+		return err
+	}
+	for ip, add := range missing {
+		if !add {
+			continue
+		}
+		address := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(ip, ip.BitLen())), Flags: unix.IFA_F_NODAD}
+		if err := netlink.AddrReplace(tunnel, address); err != nil {
+			return fmt.Errorf("giving %s the address %s: %w", tunnelName, ip, err)
+		}
+		c.any = true
+	}
+	return nil
 }
 
 func sameTunnel(found netlink.Link, wanted *netlink.Vxlan) bool {

@@ -51,6 +51,8 @@ type Host struct {
 	Links []netip.Prefix
 	// Networks are those of all interfaces but the pods' own. No pod CIDR may overlap them.
 	Networks []netip.Prefix
+	// Addresses are those of the same interfaces. No other node may have them.
+	Addresses []netip.Addr
 }
 
 // onLink reports whether an address needs no router.
@@ -65,8 +67,9 @@ type Peer struct {
 	// valid if it has none on this link.
 	Address, Other netip.Addr
 	CIDRs          []netip.Prefix
-	// Tunnel says that its packets travel in VXLAN.
-	Tunnel bool
+	// Tunnel says that its packets travel in VXLAN, Hardware is the hardware address of its end.
+	Tunnel   bool
+	Hardware net.HardwareAddr
 }
 
 // via returns the address of the peer that is the gateway to one of its CIDRs; not valid if there is none.
@@ -86,10 +89,14 @@ func (p *Peer) reachesAll() bool {
 type Plan struct {
 	// CIDRs are the node's own, at most one of each family. Without any the node has no pod network.
 	CIDRs []netip.Prefix
+	// Hardware is the hardware address of the node's end of the tunnels.
+	Hardware net.HardwareAddr
 	// MTU is that of the pods' interfaces, in bytes.
 	MTU int
-	// Peers are ordered by name.
+	// Peers are the nodes that this one leads packets to, ordered by name.
 	Peers []Peer
+	// Beyond are the CIDRs of those nodes that the network's own routers lead to.
+	Beyond []netip.Prefix
 	// Refused are the CIDRs that are not used, and why.
 	Refused []Refusal
 }
@@ -110,82 +117,149 @@ func (p *Plan) Pods() []netip.Prefix {
 	for _, peer := range p.Peers {
 		all = append(all, peer.CIDRs...)
 	}
-	return all
+	return append(all, p.Beyond...)
 }
 
 // Decide returns the plan for the node with a name, given all Nodes. It reads nothing else.
+//
+// This node comes first, then the others by age: of two that exclude each other, by a CIDR or an address, the
+// later one is refused. So a node that claims what others have harms itself alone.
 func Decide(name string, nodes []*corev1.Node, host Host, mode Mode) Plan {
-	d := decision{host: host, taken: map[netip.Prefix]string{}}
-	plan := Plan{MTU: host.MTU}
+	d := decision{host: host, mode: mode}
+	plan := &d.plan
+	plan.MTU = host.MTU
 	if mode != Routed {
 		plan.MTU -= overhead(host.Address)
 	}
-	// The node's own CIDRs come first; otherwise the oldest Node keeps a CIDR that two have.
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b *corev1.Node) int {
 		return cmp.Or(-boolean(a.Name == name)+boolean(b.Name == name), a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			cmp.Compare(a.Name, b.Name))
 	})
-	d.addresses(name, nodes)
+	d.claim(host.Address)
 	for _, node := range nodes {
 		if node.Name == name {
-			plan.CIDRs = d.cidrs(node)
-			continue
+			d.own(node)
+		} else {
+			d.peer(node)
 		}
-		address, ok := addressOf(node, host.Address)
-		if len(node.Spec.PodCIDRs) == 0 || !ok {
-			continue
-		}
-		if address == host.Address {
-			d.refuse(node, node.Spec.PodCIDRs[0], "the node has the address of this one")
-			continue
-		}
-		if len(plan.Peers) == maxPeers {
-			d.refuse(node, node.Spec.PodCIDRs[0], fmt.Sprintf("a node connects to %d others at most", maxPeers))
-			continue
-		}
-		cidrs := d.cidrs(node)
-		if len(cidrs) == 0 {
-			continue
-		}
-		peer := Peer{Node: node.Name, Address: address, CIDRs: cidrs}
-		routed := host.onLink(address)
-		if other, ok := addressOf(node, another(address)); ok && host.onLink(other) {
-			peer.Other = other
-		}
-		if mode == Routed && !routed {
-			continue // The network's routers know the way.
-		}
-		peer.Tunnel = mode == Tunneled || mode == Auto && (!routed || !peer.reachesAll())
-		plan.Peers = append(plan.Peers, peer)
 	}
 	slices.SortFunc(plan.Peers, func(a, b Peer) int { return cmp.Compare(a.Node, b.Node) })
-	plan.Refused = d.refused
-	return plan
+	slices.SortFunc(plan.Beyond, netip.Prefix.Compare)
+	return *plan
 }
 
 // decision is the making of a plan.
 type decision struct {
-	host    Host
-	hosts   []netip.Addr            // addresses of nodes
-	taken   map[netip.Prefix]string // CIDRs by the node that has them
-	refused []Refusal
+	host Host
+	mode Mode
+	plan Plan
+	// dual says that the node has an address of the other family on the link, by its Node, too: otherwise the
+	// other nodes do not know it, and do not expect routed packets of that family.
+	dual bool
+	// hosts are the addresses of nodes, and taken the CIDRs with the nodes that have them, in order.
+	hosts []netip.Addr
+	taken []claim
+}
+
+type claim struct {
+	cidr netip.Prefix
+	node string
 }
 
 func (d *decision) refuse(node *corev1.Node, cidr, reason string) {
-	d.refused = append(d.refused, Refusal{Node: node.Name, CIDR: cidr, Reason: reason})
+	d.plan.Refused = append(d.plan.Refused, Refusal{Node: node.Name, CIDR: cidr, Reason: reason})
 }
 
-// addresses notes the nodes' addresses, which no CIDR may contain.
-func (d *decision) addresses(name string, nodes []*corev1.Node) {
-	d.hosts = append(d.hosts, d.host.Address)
-	for _, node := range nodes {
-		if address, ok := addressOf(node, d.host.Address); ok && node.Name != name {
-			d.hosts = append(d.hosts, address)
+// own notes this node.
+func (d *decision) own(node *corev1.Node) {
+	d.plan.Hardware = tunnelMAC(node)
+	if other, ok := addressOf(node, another(d.host.Address)); ok {
+		d.dual = d.host.onLink(other)
+		d.claim(other)
+	}
+	d.plan.CIDRs = d.cidrs(node)
+}
+
+// peer notes another node.
+func (d *decision) peer(node *corev1.Node) {
+	address, ok := addressOf(node, d.host.Address)
+	if !ok {
+		return
+	}
+	other, dual := addressOf(node, another(address))
+	reason := d.unusable(address)
+	if reason == "" && dual {
+		reason = d.unusable(other)
+	}
+	if reason == "" && len(d.plan.Peers)+len(d.plan.Beyond) >= maxPeers {
+		reason = fmt.Sprintf("a node connects to %d others at most", maxPeers)
+	}
+	if reason != "" {
+		if len(node.Spec.PodCIDRs) > 0 {
+			d.refuse(node, node.Spec.PodCIDRs[0], reason)
 		}
+		return
+	}
+	d.claim(address)
+	if dual {
+		d.claim(other)
+	}
+	peer := Peer{Node: node.Name, Address: address, CIDRs: d.cidrs(node), Hardware: tunnelMAC(node)}
+	if len(peer.CIDRs) == 0 {
+		return
+	}
+	if dual && d.dual && d.host.onLink(other) {
+		peer.Other = other
+	}
+	routed := d.host.onLink(address)
+	if d.mode == Routed && !routed {
+		d.plan.Beyond = append(d.plan.Beyond, peer.CIDRs...)
+		return
+	}
+	peer.Tunnel = d.mode == Tunneled || d.mode == Auto && (!routed || !peer.reachesAll())
+	d.plan.Peers = append(d.plan.Peers, peer)
+}
+
+// claim notes the address of a node, which no later CIDR may contain.
+func (d *decision) claim(address netip.Addr) {
+	i, found := slices.BinarySearchFunc(d.hosts, address, netip.Addr.Compare)
+	if !found {
+		d.hosts = slices.Insert(d.hosts, i, address)
 	}
 }
 
-// cidrs returns those CIDRs of a node that can be used, at most one of each family.
+// unusable returns the reason why another node cannot have an address; empty if it can.
+func (d *decision) unusable(address netip.Addr) string {
+	if address == d.host.Address || slices.Contains(d.host.Addresses, address) {
+		return "the node has an address of this one"
+	}
+	if at, ok := d.overlapping(netip.PrefixFrom(address, address.BitLen())); ok {
+		return fmt.Sprintf("the node's address is in %s of node %s", at.cidr, at.node)
+	}
+	return ""
+}
+
+// overlapping returns a taken CIDR that overlaps a prefix. No two taken ones overlap: it is the one that begins
+// before the prefix, or the first that begins in it.
+func (d *decision) overlapping(prefix netip.Prefix) (claim, bool) {
+	i := d.place(prefix)
+	for _, one := range d.taken[max(i-1, 0):min(i+1, len(d.taken))] {
+		if one.cidr.Overlaps(prefix) {
+			return one, true
+		}
+	}
+	return claim{}, false
+}
+
+// place returns the index of the first taken CIDR that does not begin before a prefix.
+func (d *decision) place(prefix netip.Prefix) int {
+	i, _ := slices.BinarySearchFunc(d.taken, prefix.Addr(), func(one claim, address netip.Addr) int {
+		return one.cidr.Addr().Compare(address)
+	})
+	return i
+}
+
+// cidrs takes those CIDRs of a node that can be used, at most one of each family, and returns them.
 func (d *decision) cidrs(node *corev1.Node) []netip.Prefix {
 	var usable []netip.Prefix
 	for _, text := range node.Spec.PodCIDRs {
@@ -197,7 +271,7 @@ func (d *decision) cidrs(node *corev1.Node) []netip.Prefix {
 			d.refuse(node, text, reason)
 			continue
 		}
-		usable, d.taken[prefix] = append(usable, prefix), node.Name
+		usable, d.taken = append(usable, prefix), slices.Insert(d.taken, d.place(prefix), claim{prefix, node.Name})
 	}
 	return usable
 }
@@ -220,15 +294,11 @@ func (d *decision) usable(text string) (prefix netip.Prefix, reason string) {
 			return prefix, fmt.Sprintf("it overlaps %s, a network of this machine", network)
 		}
 	}
-	for _, address := range d.hosts {
-		if prefix.Contains(address) {
-			return prefix, fmt.Sprintf("it contains %s, the address of a node", address)
-		}
+	if i, _ := slices.BinarySearchFunc(d.hosts, prefix.Addr(), netip.Addr.Compare); i < len(d.hosts) && prefix.Contains(d.hosts[i]) {
+		return prefix, fmt.Sprintf("it contains %s, the address of a node", d.hosts[i])
 	}
-	for other, node := range d.taken {
-		if other.Overlaps(prefix) {
-			return prefix, fmt.Sprintf("it overlaps %s of node %s", other, node)
-		}
+	if at, ok := d.overlapping(prefix); ok {
+		return prefix, fmt.Sprintf("it overlaps %s of node %s", at.cidr, at.node)
 	}
 	return prefix, ""
 }
@@ -246,8 +316,12 @@ func addressOf(node *corev1.Node, like netip.Addr) (netip.Addr, bool) {
 			continue
 		}
 		parsed, err := netip.ParseAddr(address.Address)
-		if err == nil && parsed.Zone() == "" && parsed.Unmap().Is4() == like.Is4() && !parsed.IsLoopback() && !parsed.IsMulticast() && !parsed.IsUnspecified() {
-			return parsed.Unmap(), true
+		if err != nil || parsed.Zone() != "" {
+			continue
+		}
+		parsed = parsed.Unmap()
+		if parsed.Is4() == like.Is4() && (parsed.IsGlobalUnicast() || parsed.IsLinkLocalUnicast()) {
+			return parsed, true
 		}
 	}
 	return netip.Addr{}, false
@@ -275,9 +349,10 @@ func boolean(b bool) int {
 	return 0
 }
 
-// tunnelMAC returns the hardware address of a node's end of the tunnels. All nodes derive it from the node's
-// CIDRs, so that they need not exchange it. It is a locally administered address.
-func tunnelMAC(cidrs []netip.Prefix) net.HardwareAddr {
-	sum := sha256.Sum256([]byte(fmt.Sprint(cidrs[:min(len(cidrs), 1)])))
+// tunnelMAC returns the hardware address of a node's end of the tunnels. All nodes derive it from the Node's
+// name and UID, so that they need not exchange it. Since the API chooses the UID, a node cannot choose the
+// hardware address of another one. It is a locally administered address.
+func tunnelMAC(node *corev1.Node) net.HardwareAddr {
+	sum := sha256.Sum256([]byte(string(node.UID) + "/" + node.Name))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...))
 }

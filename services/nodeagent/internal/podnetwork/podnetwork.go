@@ -59,11 +59,19 @@ type Config struct {
 type kernel interface {
 	// host returns the state of the machine. The bridge's network is left out.
 	host(address netip.Addr, bridge string) (Host, error)
-	// apply brings the kernel to a plan's state, and reports whether it changed anything.
+	// apply brings the kernel to a plan's state, and reports whether it changed anything. After an
+	// *unreachedError the node's own pods have their network.
 	apply(ctx context.Context, plan *Plan, host Host, bridge string) (changed bool, err error)
 	// remove removes everything that apply has ever made, but for the bridge, to which pods may be connected.
 	remove(ctx context.Context, bridge string) error
 }
+
+// unreachedError says why some of the other nodes could not be connected to.
+type unreachedError struct{ err error }
+
+func (e *unreachedError) Error() string { return e.err.Error() }
+
+func (e *unreachedError) Unwrap() error { return e.err }
 
 // Network is the pod network of a node.
 type Network struct {
@@ -77,8 +85,8 @@ type Network struct {
 	// plan is the plan that was last put into effect, nil before; problem is why it was not the latest one.
 	plan    *Plan
 	problem error
-	// told are the refusals that were reported.
-	told []Refusal
+	// told are the refusals that were reported. Only Run uses it.
+	told map[Refusal]bool
 }
 
 // New returns a Network. It starts nothing.
@@ -169,6 +177,10 @@ func (n *Network) Run(ctx context.Context) error {
 			if !backoff.Sleep(ctx, settle) {
 				return nil
 			}
+			select { // What came meanwhile is part of it.
+			case <-n.wake:
+			default:
+			}
 		case <-time.After(wait):
 		}
 	}
@@ -185,9 +197,11 @@ func (n *Network) sync(ctx context.Context) error {
 	plan, changed, err := n.try(ctx)
 	n.metrics.synced(plan, time.Since(start), err)
 	n.mu.Lock()
-	n.problem = err
-	if err == nil {
-		n.plan = plan
+	// Nodes that cannot be connected to do not keep pods from starting on this one.
+	if unreached := (*unreachedError)(nil); err == nil || errors.As(err, &unreached) {
+		n.plan, n.problem = plan, nil
+	} else {
+		n.problem = err
 	}
 	n.mu.Unlock()
 	if err == nil && changed {
@@ -212,12 +226,13 @@ func (n *Network) try(ctx context.Context) (plan *Plan, changed bool, err error)
 		return plan, false, fmt.Errorf("the node %s has no usable pod CIDR: the controllers give it one if they run with --allocate-node-cidrs and --cluster-cidr",
 			n.cfg.NodeName)
 	}
-	if changed, err = n.kernel.apply(ctx, plan, host, n.cfg.Bridge); err != nil {
+	unreached := (*unreachedError)(nil)
+	if changed, err = n.kernel.apply(ctx, plan, host, n.cfg.Bridge); err != nil && !errors.As(err, &unreached) {
 		return plan, changed, err
 	}
-	content, err := configuration(plan, n.cfg.Bridge, n.cfg.DataDir)
-	if err != nil {
-		return plan, changed, err
+	content, fault := configuration(plan, n.cfg.Bridge, n.cfg.DataDir)
+	if fault != nil {
+		return plan, changed, fault
 	}
 	if err := writeConfiguration(n.cfg.ConfDir, content); err != nil {
 		return plan, changed, err
@@ -226,21 +241,23 @@ func (n *Network) try(ctx context.Context) (plan *Plan, changed bool, err error)
 		return plan, changed, fmt.Errorf("the container runtime uses %s, which comes before %s in %s; remove it, or switch the pod network of the node agent off (--pod-network=false)",
 			other, confName, n.cfg.ConfDir)
 	}
-	return plan, changed, nil
+	return plan, changed, err
 }
 
 // tell reports those refusals that were not reported before.
 func (n *Network) tell(refused []Refusal) {
+	told := map[Refusal]bool{}
 	for _, one := range refused {
-		if slices.Contains(n.told, one) {
+		told[one] = true
+		if n.told[one] {
 			continue
 		}
-		n.cfg.Logger.Warn("a pod CIDR is not used", "node", one.Node, "cidr", one.CIDR, "reason", one.Reason)
+		n.cfg.Logger.Warn("a pod CIDR is not used", "node", one.Node, "cidr", printable(one.CIDR), "reason", one.Reason)
 		if one.Node == n.cfg.NodeName {
 			n.cfg.Event(corev1.EventTypeWarning, "PodCIDRRefused", fmt.Sprintf("pod CIDR %s is not used: %s", printable(one.CIDR), one.Reason))
 		}
 	}
-	n.told = refused
+	n.told = told
 }
 
 // printable bounds what others wrote.

@@ -3,6 +3,7 @@ package podnetwork
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 
@@ -23,14 +24,16 @@ func (c *changes) neighbours(plan *Plan, tunnel netlink.Link) error {
 		if !peer.Tunnel {
 			continue
 		}
-		mac := tunnelMAC(peer.CIDRs)
+		mac := peer.Hardware
 		forward := netlink.Neigh{
 			LinkIndex: index, Family: unix.AF_BRIDGE, State: unix.NUD_PERMANENT, Flags: netlink.NTF_SELF,
 			IP: peer.Address.AsSlice(), HardwareAddr: mac,
 		}
 		wanted[keyOf(forward)] = forward
 		for _, cidr := range peer.CIDRs {
-			neighbour := netlink.Neigh{LinkIndex: index, State: unix.NUD_PERMANENT, IP: cidr.Addr().AsSlice(), HardwareAddr: mac, Family: family(cidr)}
+			neighbour := netlink.Neigh{
+				LinkIndex: index, Family: family(cidr), State: unix.NUD_PERMANENT, IP: cidr.Addr().AsSlice(), HardwareAddr: mac,
+			}
 			wanted[keyOf(neighbour)] = neighbour
 		}
 	}
@@ -57,7 +60,8 @@ func (c *changes) neighbours(plan *Plan, tunnel netlink.Link) error {
 	}
 	for _, neighbour := range wanted {
 		if err := netlink.NeighSet(&neighbour); err != nil {
-			return fmt.Errorf("adding the neighbour %s of %s: %w", neighbour.IP, tunnelName, err)
+			c.fail(fmt.Errorf("adding the neighbour %s of %s: %w", neighbour.IP, tunnelName, err))
+			continue
 		}
 		c.any = true
 	}
@@ -82,6 +86,8 @@ func (c *changes) routes(plan *Plan, host Host, tunnel netlink.Link) error {
 	if err != nil {
 		return err
 	}
+	replaced := maps.Clone(wanted)
+	var others []netlink.Route
 	for _, of := range []int{unix.AF_INET, unix.AF_INET6} {
 		found, err := netlink.RouteListFiltered(of, &netlink.Route{Protocol: routeProtocol}, netlink.RT_FILTER_PROTOCOL)
 		if err != nil {
@@ -91,21 +97,29 @@ func (c *changes) routes(plan *Plan, host Host, tunnel netlink.Link) error {
 			if route.Dst == nil {
 				continue
 			}
-			if want, ok := wanted[route.Dst.String()]; ok && want.LinkIndex == route.LinkIndex && want.Gw.Equal(route.Gw) {
-				delete(wanted, route.Dst.String())
-				continue
-			} else if ok {
-				continue // It is replaced below.
+			want, ok := wanted[route.Dst.String()]
+			if ok && want.LinkIndex == route.LinkIndex && want.Gw.Equal(route.Gw) {
+				delete(replaced, route.Dst.String())
+			} else {
+				others = append(others, route)
 			}
-			if err := netlink.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("removing the route to %s: %w", route.Dst, err)
-			}
-			c.any = true
 		}
 	}
-	for _, route := range wanted {
+	for _, route := range others {
+		// The kernel refuses a gateway of IPv6 that, by a present route, is at another interface.
+		want, ok := replaced[route.Dst.String()]
+		if ok && (want.Family == unix.AF_INET || want.LinkIndex == route.LinkIndex) {
+			continue
+		}
+		if err := netlink.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("removing the route to %s: %w", route.Dst, err)
+		}
+		c.any = true
+	}
+	for _, route := range replaced {
 		if err := netlink.RouteReplace(&route); err != nil {
-			return fmt.Errorf("adding the route to %s: %w", route.Dst, err)
+			c.fail(fmt.Errorf("adding the route to %s: %w", route.Dst, err))
+			continue
 		}
 		c.any = true
 	}

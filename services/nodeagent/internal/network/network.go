@@ -134,6 +134,15 @@ func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 	factory := n.cfg.Shell.NewInformers()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return tokens.Run(ctx) })
+	if err := n.runParts(ctx, group, factory); err != nil {
+		group.Go(func() error { return err }) // It ends those that run already.
+	}
+	group.Go(func() error { return factory.Run(ctx) })
+	return group.Wait()
+}
+
+// runParts has the group run the parts that are switched on.
+func (n *Network) runParts(ctx context.Context, group *errgroup.Group, factory *informer.Factory) error {
 	if n.cfg.PodNetwork.On {
 		n.pods = podnetwork.New(podnetwork.Config{
 			NodeName: n.cfg.NodeName, Address: n.cfg.Address, Nodes: factory, Mode: n.cfg.PodNetwork.Mode, ConfDir: n.cfg.PodNetwork.CNIConfDir,
@@ -152,12 +161,9 @@ func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 		group.Go(func() error { return server.Run(ctx) })
 	}
 	if n.cfg.Proxy.On {
-		if err := n.runProxy(ctx, group, factory); err != nil {
-			return err
-		}
+		return n.runProxy(ctx, group, factory)
 	}
-	group.Go(func() error { return factory.Run(ctx) })
-	return group.Wait()
+	return nil
 }
 
 // dns returns the DNS server.

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
@@ -68,18 +68,23 @@ func config(t *testing.T, registered <-chan struct{}) (network.Config, *recorder
 	shell.Use(api, listwatch.New(api, quiet))
 	return network.Config{
 		NodeName: "a", Address: netip.MustParseAddr("10.0.0.1"), Client: api, TokenFile: filepath.Join(dir, "token"), Shell: shell,
-		Node: func() types.UID {
+		Node: func() *corev1.Node {
 			select {
 			case <-registered:
-				return "uid-1"
+				return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-1"}}
 			default:
-				return ""
+				return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 			}
 		},
-		Mode: podnetwork.Auto, CNIConfDir: filepath.Join(dir, "cni"), DataDir: dir, Logger: quiet, Registerer: prometheus.NewRegistry(),
-		Event: func(string, string, string) {},
+		PodNetwork:   network.PodNetwork{Mode: podnetwork.Auto, CNIConfDir: filepath.Join(dir, "cni")},
+		LocalAddress: netip.MustParseAddr("169.254.20.10"), PodNamespace: func(netip.Addr) (string, bool) { return "", false },
+		Events:  func(runtime.Object, string, string, string) {},
+		DataDir: dir, Logger: quiet, Registerer: prometheus.NewRegistry(),
 	}, calls
 }
+
+// withPods switches the pod network on, and leaves the other parts off.
+func withPods(cfg *network.Config) { cfg.PodNetwork.On = true }
 
 // TestTheTokenComesFirst: nothing is read before the token is there, which needs the Node.
 func TestTheTokenComesFirst(t *testing.T) { synctest.Test(t, testTheTokenComesFirst) }
@@ -87,10 +92,9 @@ func TestTheTokenComesFirst(t *testing.T) { synctest.Test(t, testTheTokenComesFi
 func testTheTokenComesFirst(t *testing.T) {
 	registered := make(chan struct{})
 	cfg, calls := config(t, registered)
-	cfg.PodNetwork = true
+	withPods(&cfg)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- network.New(cfg).Run(ctx) }()
+	ended := within(t, func() error { return network.New(cfg).Run(ctx) })
 	time.Sleep(time.Minute)
 	if got := calls.noted(); len(got) != 0 {
 		t.Errorf("before the node is registered: %v", got)
@@ -104,7 +108,7 @@ func testTheTokenComesFirst(t *testing.T) {
 	if text, err := os.ReadFile(cfg.TokenFile); err != nil || len(text) == 0 {
 		t.Errorf("the token is %q: %v", text, err)
 	}
-	if _, err := os.Stat(cfg.CNIConfDir); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(cfg.PodNetwork.CNIConfDir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("pods have a network before the Nodes are known: %v", err)
 	}
 	// The token is renewed while the parts run.
@@ -126,10 +130,10 @@ func TestEndBeforeTheToken(t *testing.T) { synctest.Test(t, testEndBeforeTheToke
 
 func testEndBeforeTheToken(t *testing.T) {
 	cfg, calls := config(t, make(chan struct{}))
-	cfg.PodNetwork = true
+	withPods(&cfg)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	if err := network.New(cfg).Run(ctx); err != nil || len(calls.noted()) != 0 {
+	if err := <-within(t, func() error { return network.New(cfg).Run(ctx) }); err != nil || len(calls.noted()) != 0 {
 		t.Errorf("%v after %v", err, calls.noted())
 	}
 }

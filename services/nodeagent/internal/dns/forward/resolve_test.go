@@ -121,7 +121,7 @@ func TestFailOver(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %v", took)
 		}
-		time.Sleep(tickTime + probeTime)
+		time.Sleep(2 * (tickTime + probeTime))
 		if w.metric("coredns_proxy_healthcheck_failures_total") == 0 {
 			t.Error("no health check has failed")
 		}

@@ -323,13 +323,51 @@ func TestConnections(t *testing.T) {
 		}
 		return true
 	}
-	for i := range maxPerClient {
+	for i := range maxClientConnections {
 		if !open() {
 			t.Fatalf("connection %d is closed", i)
 		}
 	}
 	if open() {
 		t.Error("there is no bound of connections")
+	}
+}
+
+// TestWaiting checks the bounds of questions that wait for other servers.
+func TestWaiting(t *testing.T) {
+	u := newUpstream(t, zoneFile{})
+	u.silent.Store(true)
+	c := newCluster(t, someObjects(), u.all)
+	conn, err := net.Dial("udp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for i := range maxClientWaiting {
+		asked, _ := question(fmt.Sprintf("a%d.example.com", i), mdns.TypeA).Pack()
+		if _, err := conn.Write(asked); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); ; {
+			c.server.waiting.mu.Lock()
+			n := c.server.waiting.all
+			c.server.waiting.mu.Unlock()
+			if n == i+1 {
+				break
+			}
+			if time.Since(began) > 3*time.Second {
+				t.Fatalf("%d of %d questions wait", n, i+1)
+			}
+		}
+	}
+	if got := text(c.ask("udp", question("one-more.example.com", mdns.TypeA))); got != "SERVFAIL" {
+		t.Errorf("beyond the bound: got %s", got)
+	}
+	if got := text(c.ask("udp", question("web.a.svc.cluster.local", mdns.TypeA))); got != "NOERROR; web.a.svc.cluster.local. A 10.0.0.1" {
+		t.Errorf("what need not wait: got %s", got)
+	}
+	if n := c.metric("coredns_forward_max_concurrent_rejects_total", nil); n != 1 {
+		t.Errorf("counted %v", n)
 	}
 }
 
@@ -376,7 +414,7 @@ func TestListenLater(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if n := strings.Count(lines.String(), "listening"); n != 1 {
+	if n := strings.Count(lines.String(), "is tried again"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, lines.String())
 	}
 }

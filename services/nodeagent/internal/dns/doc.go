@@ -21,6 +21,10 @@
 //   - UDP answers have at most 1,232 bytes, even if the asker accepts more.
 //   - Other servers are asked in the order of resolv.conf, as resolvers do, not at random. If one
 //     fails or refuses, the next is asked.
+//   - A name that does not exist does not exist whatever is asked about it (CoreDNS: SOA), and one
+//     that exists does (CoreDNS: TXT of namespaces).
+//   - Pods have no SRV records.
+//   - The alias that a search adds holds as long as the records of the zone, not as the answer.
 //   - The NS record of the zone is ns.dns.<zone>.
 //   - Unless Config.Namespaces is set, namespaces without Services are not known: names of pods
 //     exist in every namespace.

@@ -26,6 +26,9 @@ const answerTime = 4500 * time.Millisecond
 // maxQuestion is the size of the largest question that is read, in bytes.
 const maxQuestion = 4096
 
+// readBuffer is how many bytes of questions the kernel keeps for a socket while many come at once.
+const readBuffer = 1 << 20
+
 // maxReaders is how many goroutines read from one socket, if there are as many processors.
 const maxReaders = 8
 
@@ -38,6 +41,7 @@ func (s *Server) listen(ctx context.Context, addr netip.AddrPort, ready func()) 
 	for logged := false; ; logged = true {
 		conn, listener, err := open(ctx, addr)
 		if err == nil {
+			s.log.Info("listening for DNS questions", "address", conn.LocalAddr())
 			s.serve(ctx, conn, listener, ready)
 			return nil
 		}
@@ -79,6 +83,7 @@ func open(ctx context.Context, addr netip.AddrPort) (*net.UDPConn, *net.TCPListe
 func (s *Server) serve(ctx context.Context, conn *net.UDPConn, listener *net.TCPListener, ready func()) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close(); _ = listener.Close() })
 	defer stop()
+	_ = conn.SetReadBuffer(readBuffer) // The kernel's limit may be lower.
 	addr, _ := netip.ParseAddrPort(conn.LocalAddr().String())
 	s.mu.Lock()
 	s.bound = append(s.bound, addr)
@@ -125,15 +130,13 @@ func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn, tasks *sync.Wa
 
 // later answers a question that has to wait for other servers, unless too many do.
 func (s *Server) later(ctx context.Context, conn *net.UDPConn, to netip.AddrPort, a *ask, tasks *sync.WaitGroup) {
-	select {
-	case s.waiting <- struct{}{}:
-	default:
+	if !s.waiting.enter(a.client) {
 		_, _ = conn.WriteToUDPAddrPort(s.busy(a), to)
 		return
 	}
 	waiting := a.clone()
 	tasks.Go(func() {
-		defer func() { <-s.waiting }()
+		defer s.waiting.leave(waiting.client)
 		ctx, cancel := context.WithTimeout(ctx, answerTime)
 		defer cancel()
 		if answer, err := s.respond(ctx, waiting, nil); err == nil && len(answer) > 0 {

@@ -132,15 +132,8 @@ type zoneFile map[string]string
 func newUpstream(t testing.TB, zone zoneFile) *upstream {
 	t.Helper()
 	u := &upstream{asked: map[string]int{}}
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(anyPort))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, listener := openBoth(t)
 	u.addr = netip.MustParseAddrPort(conn.LocalAddr().String())
-	listener, err := net.Listen("tcp", u.addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	handler := mdns.HandlerFunc(func(w mdns.ResponseWriter, asked *mdns.Msg) {
 		q := asked.Question[0]
 		u.mu.Lock()
@@ -192,6 +185,24 @@ func newUpstream(t testing.TB, zone zoneFile) *upstream {
 		<-started
 	}
 	return u
+}
+
+// openBoth opens sockets with the same port.
+func openBoth(t testing.TB) (*net.UDPConn, net.Listener) {
+	t.Helper()
+	for range 100 {
+		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(anyPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", conn.LocalAddr().String())
+		if err == nil {
+			return conn, listener
+		}
+		_ = conn.Close()
+	}
+	t.Fatal("no port is free over UDP and TCP")
+	return nil, nil
 }
 
 // count returns how often a question was asked.

@@ -244,8 +244,9 @@ func (s *Server) ask(ctx context.Context, a *ask, name *wire.Name) (forward.Answ
 	return s.forward.Resolve(ctx, &query)
 }
 
-// compose appends the answer of other servers about the end of a chain of aliases.
-func (s *Server) compose(a *ask, out []byte, chain []string, got forward.Answer) ([]byte, error) {
+// compose appends the answer of other servers about the end of a chain of aliases. It is authoritative
+// if the chain begins with an alias of the zone.
+func (s *Server) compose(a *ask, out []byte, chain []string, got forward.Answer, authoritative bool) ([]byte, error) {
 	message, err := got.Message()
 	if err != nil {
 		return out, err
@@ -265,7 +266,10 @@ func (s *Server) compose(a *ask, out []byte, chain []string, got forward.Answer)
 	message.Answer = append(aliases, message.Answer...)
 	message.Id, message.Response, message.RecursionAvailable, message.Compress = a.q.ID, true, true, true
 	message.RecursionDesired, message.CheckingDisabled = a.q.RecursionDesired(), a.q.CheckingDisabled()
-	message.AuthenticatedData, message.Rcode = false, mdns.RcodeSuccess
+	message.AuthenticatedData, message.Rcode, message.Authoritative = false, mdns.RcodeSuccess, authoritative
+	if authoritative {
+		message.Ns, message.Extra = nil, nil // They are not this zone's.
+	}
 	message.Question = []mdns.Question{{Name: a.q.Text(), Qtype: a.q.Type, Qclass: mdns.ClassINET}}
 	if a.q.EDNS {
 		message.SetEdns0(wire.MaxUDP, a.q.DNSSEC)

@@ -47,7 +47,7 @@ func (s *Server) outside(ctx context.Context, a *ask, out []byte, chain []string
 		return out, err
 	}
 	if err == nil && (got.Rcode() == mdns.RcodeSuccess || got.Rcode() == mdns.RcodeNameError) {
-		answer, err := s.compose(a, out, chain, got)
+		answer, err := s.compose(a, out, chain, got, true)
 		if err == nil {
 			return answer, nil
 		}
@@ -98,7 +98,7 @@ func (s *Server) search(ctx context.Context, a *ask, out []byte) ([]byte, error)
 // searched reports whether a question comes from a resolver that walks through the search domains of
 // a pod, and how many labels of the name are what the pod asks for.
 func (s *Server) searched(a *ask) (labels int, ok bool) {
-	if s.cfg.PodNamespace == nil || a.q.Type != mdns.TypeA && a.q.Type != mdns.TypeAAAA {
+	if s.cfg.PodNamespace == nil {
 		return 0, false
 	}
 	below, ok := a.q.Name.Below(&s.services)
@@ -124,7 +124,7 @@ func (s *Server) try(ctx context.Context, a *ask, out []byte, name *wire.Name) (
 		switch {
 		case found.Missing:
 			return nil, nil
-		case len(found.Addresses) == 0 && found.Alias == "":
+		case found.Empty():
 			return s.empty(a, out, mdns.RcodeSuccess), nil
 		}
 		return s.found(ctx, a, out, chain, name, found)
@@ -140,5 +140,5 @@ func (s *Server) try(ctx context.Context, a *ask, out []byte, name *wire.Name) (
 	case got.Answers() == 0:
 		chain = nil
 	}
-	return s.compose(a, out, chain, got)
+	return s.compose(a, out, chain, got, false)
 }

@@ -58,8 +58,13 @@ func TestSearch(t *testing.T) {
 		{"a", "v4only.example.com.a.svc.cluster.local", "AAAA", "NOERROR; authority: SOA .", true},
 		{"a", "nothing.example.com.a.svc.cluster.local", "A", nxdomain, false},
 		{"a", "missing.a.svc.cluster.local", "A", nxdomain, false},
+		{
+			"a", "_http._tcp.web.b.a.svc.cluster.local", "SRV", "NOERROR; _http._tcp.web.b.a.svc.cluster.local. CNAME _http._tcp.web.b.svc.cluster.local., " +
+				"_http._tcp.web.b.svc.cluster.local. SRV 0 100 80 web.b.svc.cluster.local.; extra: web.b.svc.cluster.local. A 10.0.0.3", true,
+		},
 		// What is not the first search domain of the asker is not searched.
-		{"a", "www.example.com.a.svc.cluster.local", "MX", nxdomain, false},
+		{"a", "www.example.com.a.svc.cluster.local", "MX", "NOERROR; host.example.com. A 192.0.2.1, " +
+			"www.example.com. CNAME host.example.com., www.example.com.a.svc.cluster.local. CNAME www.example.com.", true},
 		{"a", "www.example.com.b.svc.cluster.local", "A", nxdomain, false},
 		{"a", "www.example.com.svc.cluster.local", "A", nxdomain, false},
 		{"a", "a.svc.cluster.local", "A", nodata, false},

@@ -20,12 +20,14 @@ import (
 
 // Bounds of what clients can make the server do at the same time.
 const (
-	// maxWaiting is how many questions over UDP can wait for other servers.
-	maxWaiting = 1024
-	// maxConnections is how many connections there can be, and maxPerClient how many of them from
-	// one address.
-	maxConnections = 512
-	maxPerClient   = 64
+	// maxWaiting is how many questions over UDP can wait for other servers, and maxClientWaiting how
+	// many of them from one address.
+	maxWaiting       = 1024
+	maxClientWaiting = 256
+	// maxConnections is how many connections there can be, and maxClientConnections how many of them
+	// from one address.
+	maxConnections       = 512
+	maxClientConnections = 64
 )
 
 // Server is the DNS server of a node.
@@ -43,8 +45,7 @@ type Server struct {
 	metrics *metrics
 	follow  func(ctx context.Context) error
 
-	waiting     chan struct{}
-	connections limiter
+	waiting, connections *limiter
 
 	mu    sync.Mutex
 	bound []netip.AddrPort
@@ -61,10 +62,10 @@ func New(cfg Config) *Server {
 		cfg.Clients = func(netip.Addr) bool { return false }
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, waiting: make(chan struct{}, maxWaiting),
+		cfg: cfg, log: cfg.Logger,
+		waiting: newLimiter(maxWaiting, maxClientWaiting), connections: newLimiter(maxConnections, maxClientConnections),
 		listening: make(chan struct{}), synced: make(chan struct{}),
 	}
-	s.connections.perClient = map[netip.Addr]int{}
 	for _, listen := range cfg.Listen {
 		s.own = append(s.own, listen.Addr().Unmap())
 	}

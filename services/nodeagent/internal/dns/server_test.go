@@ -54,29 +54,30 @@ func has(pairs []*dto.LabelPair, labels map[string]string) bool {
 	return found == len(labels)
 }
 
-// send sends bytes over UDP, and returns what comes back; nil if nothing does.
-func (c *cluster) send(data []byte) []byte {
+// send sends bytes over UDP, and returns what comes back. If nothing shall come back, it returns nil,
+// or what came back anyway.
+func (c *cluster) send(data []byte, nothing bool) []byte {
 	c.t.Helper()
 	conn, err := net.Dial("udp", c.addr)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	// What is dropped leaves no trace, so a good question follows.
-	good, _ := question("web.a.svc.cluster.local", mdns.TypeA).Pack()
-	for _, packet := range [][]byte{data, good} {
-		if _, err := conn.Write(packet); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	answer := make([]byte, 65535)
-	n, err := conn.Read(answer)
-	if err != nil {
+	if _, err := conn.Write(data); err != nil {
 		c.t.Fatal(err)
 	}
-	if string(answer[:2]) == string(good[:2]) && (len(data) < 2 || string(data[:2]) != string(good[:2])) {
+	patience := 10 * time.Second
+	if nothing {
+		patience = 200 * time.Millisecond
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	answer := make([]byte, 65535)
+	n, err := conn.Read(answer)
+	switch {
+	case nothing && err != nil:
 		return nil
+	case err != nil:
+		c.t.Fatal(err)
 	}
 	return answer[:n]
 }
@@ -116,7 +117,7 @@ func TestMessages(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := "nothing"
-			if data := c.send(tt.data); data != nil {
+			if data := c.send(tt.data, tt.want == got); data != nil {
 				answer := new(mdns.Msg)
 				if err := answer.Unpack(data); err != nil {
 					t.Fatal(err)
@@ -291,7 +292,7 @@ func TestPanic(t *testing.T) {
 		cfg.PodNamespace = func(netip.Addr) (string, bool) { panic("a bug") }
 	})
 	asked, _ := question("x.a.svc.cluster.local", mdns.TypeA).Pack()
-	if got := c.send(asked); got != nil {
+	if got := c.send(asked, true); got != nil {
 		t.Errorf("got %q", got)
 	}
 	if n := c.metric("coredns_panics_total", nil); n != 1 {
@@ -322,13 +323,51 @@ func TestConnections(t *testing.T) {
 		}
 		return true
 	}
-	for i := range maxPerClient {
+	for i := range maxClientConnections {
 		if !open() {
 			t.Fatalf("connection %d is closed", i)
 		}
 	}
 	if open() {
 		t.Error("there is no bound of connections")
+	}
+}
+
+// TestWaiting checks the bounds of questions that wait for other servers.
+func TestWaiting(t *testing.T) {
+	u := newUpstream(t, zoneFile{})
+	u.silent.Store(true)
+	c := newCluster(t, someObjects(), u.all)
+	conn, err := net.Dial("udp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for i := range maxClientWaiting {
+		asked, _ := question(fmt.Sprintf("a%d.example.com", i), mdns.TypeA).Pack()
+		if _, err := conn.Write(asked); err != nil {
+			t.Fatal(err)
+		}
+		for began := time.Now(); ; {
+			c.server.waiting.mu.Lock()
+			n := c.server.waiting.all
+			c.server.waiting.mu.Unlock()
+			if n == i+1 {
+				break
+			}
+			if time.Since(began) > 3*time.Second {
+				t.Fatalf("%d of %d questions wait", n, i+1)
+			}
+		}
+	}
+	if got := text(c.ask("udp", question("one-more.example.com", mdns.TypeA))); got != "SERVFAIL" {
+		t.Errorf("beyond the bound: got %s", got)
+	}
+	if got := text(c.ask("udp", question("web.a.svc.cluster.local", mdns.TypeA))); got != "NOERROR; web.a.svc.cluster.local. A 10.0.0.1" {
+		t.Errorf("what need not wait: got %s", got)
+	}
+	if n := c.metric("coredns_forward_max_concurrent_rejects_total", nil); n != 1 {
+		t.Errorf("counted %v", n)
 	}
 }
 
@@ -375,7 +414,7 @@ func TestListenLater(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if n := strings.Count(lines.String(), "listening"); n != 1 {
+	if n := strings.Count(lines.String(), "is tried again"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, lines.String())
 	}
 }

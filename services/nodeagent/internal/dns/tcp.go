@@ -20,18 +20,24 @@ const (
 	transferTime = 2 * time.Second
 )
 
-// limiter bounds connections, in all and from each client.
+// limiter bounds what clients have at the same time, in all and each.
 type limiter struct {
+	max, maxPerClient int
+
 	mu        sync.Mutex
 	all       int
 	perClient map[netip.Addr]int
 }
 
-// enter reports whether a client may have one more connection. If so, leave must be called.
+func newLimiter(most, mostPerClient int) *limiter {
+	return &limiter{max: most, maxPerClient: mostPerClient, perClient: map[netip.Addr]int{}}
+}
+
+// enter reports whether a client may have one more. If so, leave must be called.
 func (l *limiter) enter(client netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= maxConnections || l.perClient[client] >= maxPerClient {
+	if l.all >= l.max || l.perClient[client] >= l.maxPerClient {
 		return false
 	}
 	l.all++

@@ -29,9 +29,17 @@ type hostile struct {
 // returns; it has no TCP without that.
 func newHostile(t *testing.T, udp func(asked []byte) [][]byte, tcp func(asked []byte) []byte) *hostile {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
+	var conn *net.UDPConn
+	var listener net.Listener
+	for range 100 { // The port must be free over both.
+		var err error
+		if conn, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if listener, err = net.Listen("tcp", conn.LocalAddr().String()); err == nil {
+			break
+		}
+		_ = conn.Close()
 	}
 	h := &hostile{addr: netip.MustParseAddrPort(conn.LocalAddr().String()), ports: map[int]bool{}, ids: map[uint16]bool{}}
 	var serving sync.WaitGroup
@@ -52,11 +60,8 @@ func newHostile(t *testing.T, udp func(asked []byte) [][]byte, tcp func(asked []
 		}
 	})
 	if tcp == nil {
+		_ = listener.Close()
 		return h
-	}
-	listener, err := net.Listen("tcp", h.addr.String())
-	if err != nil {
-		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	serving.Go(func() {

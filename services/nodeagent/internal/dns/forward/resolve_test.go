@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -121,7 +122,7 @@ func TestFailOver(t *testing.T) {
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %v", took)
 		}
-		time.Sleep(tickTime + probeTime)
+		time.Sleep(2 * (tickTime + probeTime))
 		if w.metric("coredns_proxy_healthcheck_failures_total") == 0 {
 			t.Error("no health check has failed")
 		}
@@ -149,6 +150,32 @@ func TestFailOver(t *testing.T) {
 		expect(t, "when all are away", w.resolve("a8."), "error")
 		if took := time.Since(began); took > askTime {
 			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestLostPackets checks that a server is asked again if it does not answer, and may answer late.
+func TestLostPackets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(cfg *Config) { cfg.StubDomains = map[string][]netip.AddrPort{".": {first}} })
+		w.set(func() { w.records["a."] = []string{"a. 60 IN A 192.0.2.9"}; w.away[first] = true })
+		go func() {
+			time.Sleep(attemptTime / 2)
+			w.set(func() { w.away[first] = false })
+		}()
+		began := time.Now()
+		expect(t, "after a lost packet", w.resolve("a."), "NOERROR 192.0.2.9 for 60 s")
+		if took := time.Since(began); took != attemptTime {
+			t.Errorf("took %v", took)
+		}
+		w.set(func() { w.takes[first] = 5 * attemptTime / 2; w.asked = nil })
+		began = time.Now()
+		expect(t, "a slow server", w.resolve("b."), "NXDOMAIN")
+		if took := time.Since(began); took != 5*attemptTime/2 {
+			t.Errorf("took %v", took)
+		}
+		if n := w.count("b."); n != maxAttempts {
+			t.Errorf("asked %d times", n)
 		}
 	})
 }

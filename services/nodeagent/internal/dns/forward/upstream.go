@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,13 +19,16 @@ import (
 
 // How long questions to servers take at most.
 const (
-	// attemptTime is how long one server may take while others could be asked.
+	// attemptTime is how long one server may take before the next is asked, too.
 	attemptTime = time.Second
 	// askTime is how long all take together: less than the 5 s after which resolvers give up.
 	askTime = 4 * time.Second
 	// probeTime is how long the answer to a health check may take.
 	probeTime = 2 * time.Second
 )
+
+// maxAttempts is how often servers are asked one question over time, at least: packets get lost.
+const maxAttempts = 3
 
 // maxFailures is how many questions in a row a server may leave without an answer before it is down.
 const maxFailures = 2
@@ -78,11 +82,17 @@ func (g group) down() bool { return !slices.ContainsFunc(g, (*upstream).up) }
 // errNoServers is the fault of a question for which there is no server.
 var errNoServers = errors.New("no DNS server to ask")
 
-// ask asks the servers of a group, one after another, until one answers. A server that refuses or
-// fails is no reason to believe that the others do; its answer is returned if no other is better.
+// attempt is the end of one server's turn.
+type attempt struct {
+	server *upstream
+	answer *dns.Msg
+	err    error
+}
+
+// ask asks the servers of a group, one after another, until one answers. A server that takes long may
+// still answer while the next is asked. One that refuses or fails is no reason to believe that the
+// others do; its answer is returned if no other is better.
 func (f *Forwarder) ask(ctx context.Context, g group, q *query) (*dns.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	order := g.order()
 	if len(order) == 0 {
 		return nil, errNoServers
@@ -90,30 +100,53 @@ func (f *Forwarder) ask(ctx context.Context, g group, q *query) (*dns.Msg, error
 	if g.down() {
 		f.metrics.allDown.Inc()
 	}
+	var attempts sync.WaitGroup
+	defer attempts.Wait()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	turns := max(len(order), maxAttempts)
+	ended := make(chan attempt, turns)
+	started, pending := 0, 0
+	start := func() {
+		u := order[started%len(order)]
+		started, pending = started+1, pending+1
+		attempts.Go(func() {
+			answer, err := f.askOne(ctx, u, q)
+			ended <- attempt{u, answer, err}
+		})
+	}
+	start()
+	patience := time.NewTicker(attemptTime)
+	defer patience.Stop()
 	var refused *dns.Msg
 	var faults []error
-	for i, u := range order {
-		if ctx.Err() != nil {
-			break
-		}
-		limit := attemptTime
-		if i == len(order)-1 {
-			limit = askTime
-		}
-		answer, err := f.askOne(ctx, u, q, limit)
-		switch {
-		case err != nil:
-			faults = append(faults, fmt.Errorf("asking %s: %w", u.text, err))
-		case conclusive(answer):
-			return answer, nil
-		default:
-			refused = answer
+	for pending > 0 {
+		select {
+		case <-patience.C:
+			if started < turns {
+				start()
+			}
+			continue
+		case a := <-ended:
+			pending--
+			switch {
+			case a.err != nil:
+				faults = append(faults, fmt.Errorf("asking %s: %w", a.server.text, a.err))
+			case conclusive(a.answer):
+				return a.answer, nil
+			default:
+				refused = a.answer
+			}
+			if started < len(order) && ctx.Err() == nil {
+				start()
+				patience.Reset(attemptTime)
+			}
 		}
 	}
 	if refused != nil {
 		return refused, nil
 	}
-	return nil, errors.Join(append(faults, ctx.Err())...)
+	return nil, errors.Join(faults...)
 }
 
 // conclusive reports whether an answer says something about the name, not about the server.
@@ -122,25 +155,25 @@ func conclusive(answer *dns.Msg) bool {
 }
 
 // askOne asks one server, and records how it is.
-func (f *Forwarder) askOne(ctx context.Context, u *upstream, q *query, limit time.Duration) (*dns.Msg, error) {
-	attempt, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+func (f *Forwarder) askOne(ctx context.Context, u *upstream, q *query) (*dns.Msg, error) {
 	began := time.Now()
-	answer, err := f.exchange(attempt, u.addr, q)
+	answer, err := f.exchange(ctx, u.addr, q)
 	if err == nil && answer.Rcode == dns.RcodeFormatError {
 		// Old servers do not know EDNS0.
 		plain := *q
 		plain.plain = true
-		answer, err = f.exchange(attempt, u.addr, &plain)
+		answer, err = f.exchange(ctx, u.addr, &plain)
 	}
+	took := time.Since(began)
 	if err != nil {
-		if ctx.Err() == nil || attempt.Err() != nil {
+		// Another may have answered before this one could.
+		if !errors.Is(ctx.Err(), context.Canceled) || took >= attemptTime {
 			u.failures.Add(1)
 		}
 		return nil, err
 	}
 	u.failures.Store(0)
-	f.metrics.observe(u.text, answer.Rcode, time.Since(began))
+	f.metrics.observe(u.text, answer.Rcode, took)
 	return answer, nil
 }
 

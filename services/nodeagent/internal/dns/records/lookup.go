@@ -29,6 +29,11 @@ type Answer struct {
 	Authority bool
 }
 
+// Empty reports whether the answer has no records.
+func (a *Answer) Empty() bool {
+	return len(a.Addresses)+len(a.Services)+len(a.Names) == 0 && a.Alias == "" && a.Text == "" && !a.Authority
+}
+
 // Service is an SRV record, with the addresses of its target.
 type Service struct {
 	Weight, Port uint16
@@ -147,7 +152,7 @@ func bare(label []byte) string {
 func (z *Zone) ofService(s *service, port, protocol string, kind uint16) Answer {
 	switch {
 	case s.isExternal:
-		if s.external == "" {
+		if s.external == "" || port != "" || protocol != "" {
 			return Answer{Missing: true}
 		}
 		if kind == dns.TypeA || kind == dns.TypeAAAA || kind == dns.TypeCNAME {

@@ -29,9 +29,8 @@ func (p port) matches(name, protocol string) bool {
 // endpoint is a ready endpoint of a Service, with one address.
 type endpoint struct {
 	addr netip.Addr
-	// label is its name below the Service, in lower case; named reports whether it is its hostname.
+	// label is its name below the Service, in lower case.
 	label string
-	named bool
 	ports []port
 }
 
@@ -150,7 +149,7 @@ func readyOf(s *discoveryv1.EndpointSlice) []endpoint {
 			}
 			one := endpoint{addr: addr, ports: ports}
 			if e.Hostname != nil && *e.Hostname != "" {
-				one.label, one.named = strings.ToLower(*e.Hostname), true
+				one.label = strings.ToLower(*e.Hostname)
 			} else {
 				one.label = generated(text)
 			}

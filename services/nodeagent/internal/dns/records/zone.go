@@ -229,15 +229,13 @@ func (s *service) names() (names []named) {
 	return names
 }
 
-// names returns the names of the endpoints of a slice with hostnames. The slice may be nil.
+// names returns the names of the endpoints of a slice. The slice may be nil.
 func (s *slice) names(of string) (names []named) {
 	if s == nil {
 		return nil
 	}
 	for _, e := range s.endpoints {
-		if e.named {
-			names = append(names, named{e.addr, reversed{service: of, label: e.label}})
-		}
+		names = append(names, named{e.addr, reversed{service: of, label: e.label}})
 	}
 	return names
 }

@@ -216,7 +216,8 @@ func TestEndpoints(t *testing.T) {
 	} {
 		expect(t, tt.name+" "+tt.kind, lookup(t, z, tt.name+".a.svc.cluster.local", tt.kind), tt.want)
 	}
-	expect(t, "an endpoint without hostname", reverse(t, z, "10.1.0.4"), "")
+	expect(t, "an endpoint without hostname", reverse(t, z, "10.1.0.4"), "10-1-0-4.web.a.svc.cluster.local.")
+	expect(t, "an endpoint that is not ready", reverse(t, z, "10.1.0.5"), "")
 }
 
 func TestServices(t *testing.T) {
@@ -248,6 +249,7 @@ func TestServices(t *testing.T) {
 		{"external16.a.svc.cluster.local", "CNAME", "www.example.com."},
 		{"external16.a.svc.cluster.local", "TXT", ""},
 		{"x.external16.a.svc.cluster.local", "A", "missing"},
+		{"_http._tcp.external16.a.svc.cluster.local", "A", "missing"},
 		{"external8.a.svc.cluster.local", "A", "missing"},
 		{"external4.a.svc.cluster.local", "A", "missing"},
 		{"external0.a.svc.cluster.local", "A", "missing"},

@@ -38,6 +38,10 @@ type Node struct {
 // Programs that nodes need beyond those of Require.
 var nodePrograms = []string{"ip", "nft", "nsenter"}
 
+// podRange is the range of which the nodes of a plane get their pods' addresses by default. This machine has no route
+// there.
+const podRange = "10.244.0.0/16"
+
 // StartNodes builds the images and starts a registry and a number of nodes, which end with the test. It calls
 // Require first.
 func StartNodes(t testing.TB, count int) *Nodes {
@@ -81,6 +85,7 @@ func (n *Nodes) connect(ctx context.Context) error {
 		"ip link set "+n.bridge+" up",
 		"sysctl -qw net.ipv4.ip_forward=1",
 		"iptables -w 10 -t nat -I POSTROUTING -s "+subnet+" ! -d "+subnet+" -j MASQUERADE",
+		"ip route replace unreachable "+podRange, // Some networks answer for every address.
 		"iptables -w 10 -I FORWARD -i "+n.bridge+" -j ACCEPT",
 		"iptables -w 10 -I FORWARD -o "+n.bridge+" -j ACCEPT",
 	)
@@ -137,6 +142,7 @@ func (n *Nodes) end(t testing.TB) {
 		"iptables -w 10 -t nat -D POSTROUTING -s " + subnet + " ! -d " + subnet + " -j MASQUERADE",
 		"iptables -w 10 -D FORWARD -i " + n.bridge + " -j ACCEPT",
 		"iptables -w 10 -D FORWARD -o " + n.bridge + " -j ACCEPT",
+		"ip route delete unreachable " + podRange,
 	}
 	for _, node := range n.List {
 		commands = append(commands, "ip netns delete "+node.Name)

@@ -74,7 +74,7 @@ func (n *Network) tunnel(ctx context.Context, factory *informer.Factory) (tunnel
 		return nil, nil, fmt.Errorf("starting the tunnel to the API: %w", err)
 	}
 	return apitunnel.New(apitunnel.Config{
-		Listen: netip.AddrPortFrom(n.cfg.LocalAddress, apiPort), Factory: factory, Transport: transport, TokenFile: n.cfg.TokenFile,
+		Listen: netip.AddrPortFrom(n.cfg.LocalAddress, apiPort), Factory: factory, Open: apitunnel.Over(transport, n.cfg.TokenFile),
 		Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
 	}), transport.Close, nil
 }

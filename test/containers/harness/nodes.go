@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,19 @@ func (n *Node) Mend(t testing.TB) { n.link(t, "up") }
 func (n *Node) link(t testing.TB, state string) {
 	t.Helper()
 	if err := run(t.Context(), "ip link set "+n.Name+" "+state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BringNetwork gives the node's runtime a network configuration that is not the node agent's. A bridge of its own
+// connects pods with the node alone.
+func (n *Node) BringNetwork(t testing.TB) {
+	t.Helper()
+	link, err := freeNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.CNIDir(), "00-own.conflist"), []byte(link.conflist(n.dir)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -103,7 +103,13 @@ func TestExchange(t *testing.T) {
 		return func(asked []byte) [][]byte { return [][]byte{answer(asked, change)} }
 	}
 	after := func(change func(*dns.Msg)) func([]byte) [][]byte {
-		return func(asked []byte) [][]byte { return [][]byte{answer(asked, change), honest(asked)} }
+		return func(asked []byte) [][]byte {
+			forged := answer(asked, func(m *dns.Msg) {
+				m.Answer = append(m.Answer, m.Answer[0])
+				change(m)
+			})
+			return [][]byte{forged, honest(asked)}
+		}
 	}
 	overTCP := func(asked []byte) []byte {
 		packed := answer(asked, nil)

@@ -83,7 +83,7 @@ ENTRYPOINT ["/garboard"]
 # itself.
 FROM ${NODE_IMAGE} AS nodeagent
 RUN apt-get update -q \
- && apt-get install -yq --no-install-recommends ca-certificates containerd containernetworking-plugins iptables runc \
+ && apt-get install -yq --no-install-recommends ca-certificates containerd containernetworking-plugins iptables nftables runc \
  && rm -rf /var/lib/apt/lists/*
 ARG VERSION=unknown
 ARG REVISION=unknown

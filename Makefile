@@ -157,7 +157,7 @@ compose-test: bin/garboard images ## Scale the plane in containers under load; n
 
 # A KUBECONFIG from the environment is ignored: specs change a cluster.
 JUDGED = $(if $(findstring command,$(origin KUBECONFIG)),$(KUBECONFIG))
-conformance: bin/garboard ## Run Kubernetes' conformance specs: CLASS=A,B or FOCUS='regexp'; against a new plane (UP_FLAGS; CONTAINERS=1 runs containers), or KUBECONFIG=file.
+conformance: bin/garboard $(if $(CONTAINERS),bin/nodeagent) ## Run Kubernetes' conformance specs: CLASS=A,B or FOCUS='regexp'; against a new plane (UP_FLAGS; CONTAINERS=1 runs containers), or KUBECONFIG=file.
 	cd test/conformance/suite && go test .
 	go run ./test/conformance -class "$${CLASS:-}" -focus "$${FOCUS:-}" $(if $(JUDGED),-kubeconfig '$(JUDGED)',-up-flags '$(UP_FLAGS)' $(if $(CONTAINERS),-containers)) $(CONFORMANCE_FLAGS)
 

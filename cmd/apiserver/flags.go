@@ -39,6 +39,7 @@ func servingFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringVar(&cfg.Serving.TLSCertFile, "tls-cert-file", "", "PEM file of the serving certificate, read again when it changes; with it --cert-dir is only read, and needs no CA key. When empty, the certificate in --cert-dir")
 	set.StringVar(&cfg.Serving.TLSKeyFile, "tls-private-key-file", "", "PEM file of that certificate's key")
 	set.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", apiserver.DefaultServiceCIDR, "range of service addresses, or two of different IP families separated by a comma")
+	set.BoolVar(&cfg.DNSService, "dns-service", true, "create the Service kube-system/kube-dns at the tenth address of the service addresses, where node agents answer DNS questions; without it pods need name servers of your own (--cluster-dns of the node agents)")
 	set.DurationVar(&cfg.Serving.ShutdownDelay, "shutdown-delay-duration", 0, "time, when told to stop, in which requests are still accepted while /readyz already fails")
 	set.DurationVar(&cfg.Serving.ShutdownWatchGrace, "shutdown-watch-termination-grace-period", 5*time.Second, "time over which the watches are then ended, one after the other")
 	set.BoolVar(&cfg.Profiling, "profiling", true, "serve Go's profiles at /debug/pprof/ to users who may read that path")

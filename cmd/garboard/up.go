@@ -11,6 +11,7 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags/admission"
 	"github.com/garboard/garboard/cmd/internal/flags/autoscaling"
 	"github.com/garboard/garboard/cmd/internal/flags/enablement"
+	"github.com/garboard/garboard/cmd/internal/flags/network"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/controllers"
 	"github.com/garboard/garboard/services/nodeagent"
@@ -39,6 +40,8 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.StringVar(&cfg.DataDir, "data-dir", ".garboard", "directory of all persistent data, and of admin.kubeconfig")
 		flags.StringVar(&cfg.Listen, "listen", "", "address of the API, HOST:PORT; when empty, "+standalone.DefaultListen+", and the same port at the address of this machine's default route, by which pods reach it")
 		flags.StringVar(&cfg.ServiceCIDR, "service-cluster-ip-range", "", "range of service addresses, or two of different IP families separated by a comma; when empty, 10.96.0.0/12")
+		flags.StringSliceVar(&cfg.ClusterCIDRs, "cluster-cidr", []string{"10.244.0.0/16"}, "range of pod addresses, or one of each IP family, of which nodes get theirs; when empty, they get none")
+		flags.BoolVar(&cfg.DNSService, "dns-service", true, "create the Service kube-system/kube-dns at the tenth address of the service addresses, where node agents answer DNS questions")
 		flags.StringVar(&cfg.NATSListen, "nats-listen", "", "address at which NATS accepts TLS connections from other programs, HOST:PORT, for example 127.0.0.1:4222; when empty, none")
 		flags.StringVar((*string)(&cfg.Transport), "api-transport", "", "transport of the services' calls to the apiserver: http, nats, or auto (nats, and http while NATS is unavailable); when empty, auto for node agents and http for the others")
 		daemon.Renamed(flags, "api-carrier", "api-transport")
@@ -56,6 +59,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.StringVar(&cfg.ContainerdEndpoint, "containerd", nodeagent.DefaultContainerd, "containerd's CRI socket")
 		flags.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beyond the safe ones; a name may end in *")
 	})
+	network.Flags(flags, &cfg.Network)
 	daemon.Group(flags, "Simulated runtime", func(flags *pflag.FlagSet) {
 		flags.DurationVar(&cfg.Simulated.StartDelay, "simulated-start-delay", 0, "time a simulated container takes to start")
 		flags.DurationVar(&cfg.Simulated.RunFor, "simulated-run-for", 0, "time after which a simulated container exits; 0 for never")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags"
+	"github.com/garboard/garboard/cmd/internal/flags/network"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/nodeagent"
 )
@@ -22,6 +23,7 @@ func nodeFlags(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
 		set.BoolVar(&cfg.SystemLogHandler, "enable-system-log-handler", true, "serve the files below /var/log to those who may read logs of nodes")
 		set.BoolVar(&cfg.SystemLogQuery, "enable-system-log-query", false, "serve the logs of the node's services, too, from systemd's journal or /var/log")
 	})
+	network.Flags(set, &cfg.Network)
 	daemon.Group(set, "Pod", func(set *pflag.FlagSet) {
 		set.IntVar(&cfg.MaxPods, "max-pods", nodeagent.DefaultMaxPods, "maximum number of pods on the node")
 		set.StringSliceVar(&cfg.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "kernel parameters that pods may set beyond the safe ones; a name may end in *")

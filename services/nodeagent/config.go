@@ -78,6 +78,8 @@ type Config struct {
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of Services; "cluster.local" when empty.
 	ClusterDomain string
+	// Network configures the network parts.
+	Network NetworkConfig
 	// Listen is where the agent serves the kubelet's API over TLS, HOST:PORT; nowhere when empty. Apiservers
 	// reach it over the bus in any case.
 	Listen string
@@ -141,6 +143,7 @@ func (c *Config) complete() error {
 		c.LocalVolumesDir = filepath.Clean(c.LocalVolumesDir)
 		faults = append(faults, localvolume.CheckFolder(c.LocalVolumesDir))
 	}
+	faults = append(faults, c.Network.complete())
 	// The agent checks at start which of them the kernel has.
 	if _, err := admit.NewSysctls("", c.AllowedUnsafeSysctls); err != nil {
 		faults = append(faults, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/libs/metric"
 	"github.com/garboard/garboard/libs/pki"
+	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
 )
 
@@ -84,10 +85,17 @@ func (a *Agent) Join(ctx context.Context) error {
 // identity returns the stage that obtains the agent's own certificate and renews it, if the agent is
 // to have one.
 func (a *Agent) identity() lifecycle.Stage {
-	if a.joiner == nil {
-		return lifecycle.Stage{}
-	}
 	end := func() {}
+	if a.joiner == nil {
+		return lifecycle.Stage{
+			Name: "credentials",
+			Start: func(context.Context) (err error) {
+				end, err = a.networkReach(a.cfg.Service.API, client.BusConfig(a.cfg.Service.API, a.cfg.Service.Bus))
+				return err
+			},
+			End: func(context.Context) error { end(); return nil },
+		}
+	}
 	return lifecycle.Stage{
 		Name: "certificate",
 		Start: func(ctx context.Context) (err error) {
@@ -109,13 +117,20 @@ func (a *Agent) identify(ctx context.Context) (end func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	api, end = client.Measured(api, cfg.Registerer), func() {}
+	nats := withCertificate(cfg.Bus, a.joiner.Path(), ca)
+	endNetwork, err := a.networkReach(api, nats)
+	if err != nil {
+		return nil, err
+	}
+	api, end = client.Measured(api, cfg.Registerer), endNetwork
 	if len(a.cfg.APIServers) > 0 {
-		if api, end, err = client.Failover(api, a.cfg.APIServers, cfg.Logger); err != nil {
+		var endAgent func()
+		if api, endAgent, err = client.Failover(api, a.cfg.APIServers, cfg.Logger); err != nil {
+			endNetwork()
 			return nil, err
 		}
+		end = func() { endAgent(); endNetwork() }
 	}
-	nats := withCertificate(cfg.Bus, a.joiner.Path(), ca)
 	metric.Register(cfg.Registerer, metric.Certificates(map[string][]byte{a.cfg.Bootstrap: ca}, a.joiner.Path(), nats.CAFile))
 	a.shell.Reach(api, nats, a.joiner.Path())
 	return end, nil
@@ -123,8 +138,10 @@ func (a *Agent) identify(ctx context.Context) (end func(), err error) {
 
 // renewed has NATS see the node's new certificate at once.
 func (a *Agent) renewed() {
-	if conn := a.shell.Conn(); conn != nil {
-		conn.Reconnect()
+	for _, shell := range []*service.Shell{a.shell, a.network} {
+		if conn := shell.Conn(); conn != nil {
+			conn.Reconnect()
+		}
 	}
 }
 

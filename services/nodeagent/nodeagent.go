@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/garboard/garboard/libs/bus"
@@ -25,9 +26,11 @@ import (
 
 // Agent is the agent of one node.
 type Agent struct {
-	cfg    Config
-	shell  *service.Shell
-	joiner *join.Joiner // nil without Config.Bootstrap
+	cfg   Config
+	shell *service.Shell
+	// network connects the network parts, which have an identity of their own.
+	network *service.Shell
+	joiner  *join.Joiner // nil without Config.Bootstrap
 
 	// The stages of Run set these.
 	simulated *simulated.Runtime // nil unless the runtime is simulated
@@ -49,6 +52,7 @@ func New(cfg Config) (*Agent, error) {
 	a.shell = service.New(cfg.Service, service.Role{
 		Name: report.NodeAgent, Component: "kubelet", Unready: "the container runtime has not answered yet", Explain: a.because,
 	})
+	a.network = newNetworkShell(cfg.Service)
 	return a, nil
 }
 
@@ -63,13 +67,17 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.shell.Connections(),
 		lifecycle.Stage{Name: "container runtime", Start: a.connectRuntime, End: a.closeRuntime},
 		a.shell.Reports(),
-		lifecycle.Stage{Name: "pods", Start: a.assemble, Run: func(ctx context.Context) error { return a.inner.Run(ctx) }, End: a.endPods},
+		lifecycle.Stage{Name: "assembly", Start: a.assemble},
+		a.networkParts(),
+		lifecycle.Stage{Name: "pods", Run: func(ctx context.Context) error { return a.inner.Run(ctx) }, End: a.endPods},
 	)
 }
 
 func (a *Agent) makeDataDir(context.Context) error {
-	if err := privateDir(a.cfg.DataDir); err != nil {
-		return fmt.Errorf("creating the node agent's data directory: %w", err)
+	for _, dir := range []string{a.cfg.DataDir, filepath.Dir(a.cfg.networkToken())} {
+		if err := privateDir(dir); err != nil {
+			return fmt.Errorf("creating the node agent's data directory: %w", err)
+		}
 	}
 	return nil
 }
@@ -131,7 +139,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 			Address: a.cfg.Listen, CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSPrivateKeyFile, ClientCAFile: a.cfg.ClientCAFile,
 		},
 		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
-		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.ClusterDNS, ClusterDomain: a.cfg.ClusterDomain,
+		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.nameServers(), ClusterDomain: a.cfg.ClusterDomain,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,
 	})
 	if err != nil {

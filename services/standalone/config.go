@@ -35,6 +35,11 @@ type Config struct {
 	// ServiceCIDR is the range of service addresses, or two comma-separated ranges of different
 	// address families; the apiserver's default if empty.
 	ServiceCIDR string
+	// ClusterCIDRs are the range of pod addresses, or one of each IP family, of which the nodes get their pod
+	// CIDRs; they get none if empty.
+	ClusterCIDRs []string
+	// DNSService has the Service kube-system/kube-dns created, at which node agents answer DNS questions.
+	DNSService bool
 	// Admission selects and configures the apiserver's admission plugins.
 	Admission apiserver.Admission
 	// Enablement turns the apiserver's features and API versions on or off.
@@ -57,6 +62,8 @@ type Config struct {
 	ContainerdEndpoint string
 	// AllowedUnsafeSysctls is passed to the node agents.
 	AllowedUnsafeSysctls []string
+	// Network configures the network parts of the node agents.
+	Network nodeagent.NetworkConfig
 	// Simulated configures the simulated runtime.
 	Simulated nodeagent.SimulatedConfig
 	// Transport is what carries the services' calls to the apiserver. If empty, it is HTTPS for all

@@ -180,7 +180,7 @@ func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 		Serving:     apiserver.Serving{Listener: door.listener, AdvertiseAddress: door.published, Hosts: door.hosts(), CertDir: s.certs},
 		Etcd:        apiserver.Etcd{Servers: []string{etcd}, CompactionInterval: apiserver.DefaultEtcdCompactionInterval},
 		Bus:         apiserver.Bus{NATS: s.named("apiserver")},
-		ServiceCIDR: s.cfg.ServiceCIDR, Admission: s.cfg.Admission, Enablement: s.cfg.Enablement,
+		ServiceCIDR: s.cfg.ServiceCIDR, DNSService: s.cfg.DNSService, Admission: s.cfg.Admission, Enablement: s.cfg.Enablement,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
 		Version: s.cfg.Version, Profiling: true,
 	})
@@ -197,12 +197,14 @@ func (s services) controllers() lifecycle.Stage {
 			return nil, err
 		}
 		cert, key := apiserver.SigningFiles(s.certs)
-		return controllers.New(controllers.Config{
+		cfg := controllers.Config{
 			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
 			TokenKeyFile:   apiserver.TokenKeyFile(s.certs),
 			LocalPathClass: s.cfg.LocalPathClass,
 			Autoscaling:    s.cfg.Autoscaling, MetricsServer: s.cfg.MetricsServer,
-		})
+		}
+		cfg.NodeIPAM.Allocate, cfg.NodeIPAM.ClusterCIDRs = len(s.cfg.ClusterCIDRs) > 0, s.cfg.ClusterCIDRs
+		return controllers.New(cfg)
 	})
 }
 
@@ -226,7 +228,7 @@ func (s services) node(name, runtime string) lifecycle.Stage {
 			NodeName: name, Service: shared, Gatherer: s.metrics,
 			DataDir: filepath.Join(s.cfg.DataDir, "nodes", name), LocalVolumesDir: nodeagent.DefaultLocalVolumesDir,
 			Runtime:              nodeagent.RuntimeConfig{Endpoint: runtime, Simulated: s.cfg.Simulated},
-			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls, SystemLogHandler: true,
+			AllowedUnsafeSysctls: s.cfg.AllowedUnsafeSysctls, SystemLogHandler: true, Network: s.cfg.Network,
 		})
 	})
 }

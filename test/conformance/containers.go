@@ -23,14 +23,17 @@ const (
 	registry = "e2e-test-images/"
 )
 
-// containers is a containerd with the images of Kubernetes' tests, for the plane to judge.
+// containers are nodes with the images of Kubernetes' tests, for the plane to judge.
 type containers struct {
 	host *host
+	// The first node, whose registry has the images.
 	*harness.Containers
+	nodes  *harness.Nodes
+	agents []*agent
 }
 
-// startContainers builds the images, unless the cache has their programs, and starts a containerd.
-func startContainers(ctx context.Context, cache, version string) (c *containers, err error) {
+// startContainers builds the images, unless the cache has their programs, and starts nodes.
+func startContainers(ctx context.Context, cache, version string, nodes int) (c *containers, err error) {
 	h := &host{context: func() context.Context { return ctx }}
 	defer func() {
 		if problem := recover(); problem != nil && problem != any(h) {
@@ -48,7 +51,8 @@ func startContainers(ctx context.Context, cache, version string) (c *containers,
 			return nil, err
 		}
 	}
-	c = &containers{host: h, Containers: harness.Start(h)}
+	c = &containers{host: h, nodes: harness.StartNodes(h, nodes)}
+	c.Containers = c.nodes.List[0].Containers
 	images, err := c.images(ctx, programs)
 	if err != nil {
 		h.end()
@@ -63,7 +67,7 @@ func startContainers(ctx context.Context, cache, version string) (c *containers,
 	return c, nil
 }
 
-// stop ends containerd and its containers.
+// stop ends the nodes and their containers.
 func (c *containers) stop() { c.host.end() }
 
 // images returns the images that nearly all specs use. Their programs are Kubernetes' own, this machine's, and those of
@@ -116,8 +120,10 @@ func (c *containers) images(ctx context.Context, programs map[string]string) ([]
 		Programs: tools, Entrypoint: []string{"/usr/sbin/nginx"}, Command: []string{"-g", "daemon off;"},
 		Files: map[string]string{"/usr/share/nginx/html/index.html": "<html><body><h1>Welcome to nginx!</h1></body></html>\n"},
 	}
+	resolvers := box
+	resolvers.Repository, resolvers.Tags = registry+"glibc-dns-testing", []string{"2.1.1"}
 	pause := harness.Image{Repository: "pause", Tags: []string{"3.10.2"}, Binary: c.StandIn("pause"), Path: "/pause", Entrypoint: []string{"/pause"}}
-	return []harness.Image{agnhost, nautilus, privileges, box, nginx, pause}, nil
+	return []harness.Image{agnhost, nautilus, privileges, box, resolvers, nginx, pause}, nil
 }
 
 // toolsOf returns busybox, and those programs of this machine that tests call in containers, with their libraries.
@@ -127,7 +133,7 @@ func toolsOf(ctx context.Context) ([]harness.Program, error) {
 		return nil, fmt.Errorf("listing what busybox can do (apt-get install busybox-static): %w", err)
 	}
 	box := harness.Program{File: busybox, Path: busybox}
-	own := []string{"bash", "curl", "dig", "ip", "ss"}
+	own := []string{"bash", "curl", "dig", "getent", "ip", "nc", "ss"}
 	found := map[string]string{}
 	for _, name := range own {
 		if path, err := exec.LookPath(name); err == nil {

@@ -30,6 +30,8 @@ type settings struct {
 	garboard   string
 	upFlags    string
 	containers bool
+	nodes      int
+	agent      string
 	classes    string
 	focus      string
 	dir        string
@@ -67,6 +69,8 @@ func parse(args []string) (settings, error) {
 	set.StringVar(&s.garboard, "garboard", "bin/garboard", "program that starts the plane when there is no -kubeconfig")
 	set.StringVar(&s.upFlags, "up-flags", "", "further flags of the plane that is started, separated by spaces")
 	set.BoolVar(&s.containers, "containers", false, "the plane that is started runs containers, with the images of Kubernetes' tests; needs root and containerd")
+	set.IntVar(&s.nodes, "nodes", 2, "number of nodes that run containers, each in a network namespace of its own")
+	set.StringVar(&s.agent, "nodeagent", "bin/nodeagent", "program of their node agents")
 	set.StringVar(&s.classes, "class", "", "classes of specs, separated by commas; all if empty")
 	set.StringVar(&s.focus, "focus", "", "regular expression: run only specs whose name matches")
 	set.StringVar(&s.dir, "dir", "bin/conformance", "folder for the results and the output of failed specs")
@@ -80,6 +84,9 @@ func parse(args []string) (settings, error) {
 	}
 	if set.NArg() > 0 {
 		return s, fmt.Errorf("unexpected arguments: %q", set.Args())
+	}
+	if s.nodes < 1 {
+		return s, errors.New("-nodes must be above 0")
 	}
 	if s.parallel < 1 || s.limit <= 0 {
 		return s, errors.New("-p and -limit must be above 0")
@@ -135,19 +142,28 @@ func judge(ctx context.Context, s settings, built suite, results *results, r *re
 	}
 	if s.kubeconfig == "" {
 		flags := strings.Fields(s.upFlags)
+		var agents *containers
 		if s.containers {
-			c, err := startContainers(ctx, s.cache, built.version)
+			c, err := startContainers(ctx, s.cache, built.version, s.nodes)
 			if err != nil {
 				return err
 			}
 			defer c.stop()
-			flags = append(flags, "--runtime", "containerd", "--containerd", c.Endpoint())
+			host := c.nodes.Host.String()
+			flags = append([]string{"--nodes", "0", "--listen", host + ":6443", "--nats-listen", host + ":4222"}, flags...)
+			agents = c
 		}
 		p, err := startPlane(ctx, s.garboard, flags, filepath.Join(s.dir, "plane.log"))
 		if err != nil {
 			return err
 		}
 		defer p.stop()
+		if agents != nil {
+			if err := agents.join(ctx, s, p); err != nil {
+				return err
+			}
+			defer agents.leave()
+		}
 		judged.kubeconfig = p.kubeconfig
 		var cancel context.CancelFunc
 		ctx, cancel = p.watch(ctx)

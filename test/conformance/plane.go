@@ -50,7 +50,7 @@ func identify(s settings) (string, error) {
 	}
 	name := "garboard up, build " + hex.EncodeToString(sum.Sum(nil)[:6])
 	if s.containers {
-		name += " with containers"
+		name += fmt.Sprintf(" with %d nodes", s.nodes)
 	}
 	return strings.TrimSpace(name + " " + s.upFlags), nil
 }

@@ -100,6 +100,13 @@ volumes:
 - --api-transport=nats
 {{- end }}
 - --health-address=0.0.0.0:{{ include "garboard.nodes.port" . }}
+{{- $own := eq $mode "builtin" }}
+{{- with .Values.nodes.network }}
+- --pod-network={{ and $own .podNetwork }}
+- --pod-network-mode={{ .podNetworkMode }}
+- --service-proxy={{ and $own .serviceProxy }}
+- --dns={{ and $own .dns }}
+{{- end }}
 - --max-pods={{ .Values.nodes.maxPods }}
 - --shutdown-grace-period={{ .Values.nodes.shutdownGracePeriod }}
 {{- with .Values.nodes.allowedUnsafeSysctls }}

@@ -54,6 +54,11 @@ volumes:
 - --cluster-signing-cert-file=/etc/garboard/pki/ca.crt
 - --cluster-signing-key-file=/etc/garboard/pki/ca.key
 - --service-account-private-key-file=/etc/garboard/pki/sa.key
+{{- with .Values.controllers.clusterCIDR }}
+- --allocate-node-cidrs
+- {{ printf "--cluster-cidr=%s" . | quote }}
+- {{ printf "--service-cluster-ip-range=%s" $.Values.apiserver.serviceClusterIPRange | quote }}
+{{- end }}
 - {{ printf "--local-path-storage-class=%s" .Values.controllers.localPathStorageClass | quote }}
 {{ include "garboard.commonArgs" . }}
 {{- end }}

@@ -39,6 +39,10 @@ type Containers struct {
 	// exited is closed when process has ended, with exit as its error.
 	exited chan struct{}
 	exit   error
+	// namespace is where it runs; this process's network namespace if it has no name.
+	namespace inNamespace
+	// address is where the registry listens.
+	address string
 	// orphaned holds the command lines of the shims that ran when containerd was killed.
 	orphaned map[string]bool
 }
@@ -48,6 +52,20 @@ type Containers struct {
 func Start(t testing.TB) *Containers {
 	t.Helper()
 	Require(t)
+	return startWith(t, inNamespace{registry: "127.0.0.1:0"})
+}
+
+// inNamespace is a network namespace in which a containerd runs.
+type inNamespace struct {
+	// name is empty for this process's own, in which the runtime gets a network configuration.
+	name string
+	// registry is the address at which the registry listens. If like is set its registry and images are used.
+	registry string
+	like     *Containers
+}
+
+func startWith(t testing.TB, namespace inNamespace) *Containers {
+	t.Helper()
 	// Not t.Context, which ends before the cleanup does.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
@@ -57,7 +75,7 @@ func Start(t testing.TB) *Containers {
 	if err != nil {
 		t.Fatalf("creating the folder of the containers: %v", err)
 	}
-	c := &Containers{dir: dir, registry: newRegistry(), orphaned: make(map[string]bool)}
+	c := &Containers{dir: dir, registry: newRegistry(), namespace: namespace, orphaned: make(map[string]bool)}
 	t.Cleanup(func() { c.stop(t) })
 	if err := c.start(ctx, t); err != nil {
 		t.Fatalf("starting containerd: %v\n%s", err, c.log())
@@ -83,14 +101,19 @@ func (c *Containers) start(ctx context.Context, t testing.TB) error {
 	if err := os.WriteFile(filepath.Join(c.dir, "owner"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		return err
 	}
-	if err := c.build(ctx); err != nil {
-		return err
+	if like := c.namespace.like; like != nil {
+		c.registry, c.address = like.registry, like.address
+	} else {
+		if err := c.build(ctx); err != nil {
+			return err
+		}
+		address, err := c.serveRegistry(ctx, t, c.namespace.registry)
+		if err != nil {
+			return err
+		}
+		c.address = address
 	}
-	address, err := c.serveRegistry(ctx, t, "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	if err := c.configure(address); err != nil {
+	if err := c.configure(c.address); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(c.dir, "cgroup"), []byte(c.Cgroup()), 0o644); err != nil {
@@ -108,6 +131,9 @@ func (c *Containers) launch(ctx context.Context) error {
 	defer func() { _ = output.Close() }()
 	// Not bound to ctx: it runs until the test ends.
 	c.process = exec.Command("containerd", "--config", filepath.Join(c.dir, "containerd.toml"))
+	if c.namespace.name != "" {
+		c.process = exec.Command("nsenter", within(c.namespace.name, c.process.Args[0], c.process.Args[1:]...)...)
+	}
 	c.process.Stdout, c.process.Stderr = output, output
 	if err := c.process.Start(); err != nil {
 		return err
@@ -153,7 +179,8 @@ func (c *Containers) Cgroup() string {
 	return "/" + filepath.Base(c.dir)
 }
 
-// ready waits until containerd reports that runtime and network are ready.
+// ready waits until containerd reports that runtime and network are ready. In a namespace of its own it waits
+// for no network, which comes with the node agent.
 func (c *Containers) ready(ctx context.Context) error {
 	client, closeClient, err := connect(c.socket())
 	if err != nil {
@@ -166,7 +193,7 @@ func (c *Containers) ready(ctx context.Context) error {
 		ready := err == nil
 		last = err
 		for _, condition := range status.GetStatus().GetConditions() {
-			if !condition.GetStatus() {
+			if !condition.GetStatus() && (c.namespace.name == "" || condition.GetType() != cri.NetworkReady) {
 				ready = false
 				last = fmt.Errorf("%s: %s", condition.GetType(), condition.GetMessage())
 			}
@@ -220,14 +247,15 @@ func (c *Containers) configure(registry string) error {
 	if err != nil {
 		return err
 	}
-	if c.network, err = freeNetwork(); err != nil {
-		return err
-	}
 	files := map[string]string{
 		"containerd.toml":           containerdConfig(c.dir, plugins),
-		"cni/10-test.conflist":      c.network.conflist(c.dir),
-		"bridge":                    c.network.bridge,
 		"certs/_default/hosts.toml": hostsConfig(registry),
+	}
+	if c.namespace.name == "" {
+		if c.network, err = freeNetwork(); err != nil {
+			return err
+		}
+		files["cni/10-test.conflist"], files["bridge"] = c.network.conflist(c.dir), c.network.bridge
 	}
 	for name, content := range files {
 		path := filepath.Join(c.dir, name)
@@ -303,7 +331,7 @@ func (c *Containers) stop(t testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 	defer cancel()
-	if c.process == nil && c.network.bridge != "" {
+	if c.process == nil && c.address != "" {
 		// It was killed, and only containerd can remove its pods.
 		if err := c.launch(ctx); err != nil {
 			t.Errorf("starting containerd to clean up: %v", err)

@@ -34,11 +34,11 @@ func freeNetwork() (network, error) {
 			}
 		}
 	}
-	for range 1000 {
+	for range 1000 { // outside the ranges of Services and pods that a plane has by default
 		number := rand.IntN(1 << 16)
 		candidate := network{
 			bridge: fmt.Sprintf("gbtest%04x", number),
-			subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(64 + rand.IntN(128)), byte(number), 0}), 24),
+			subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(128 + rand.IntN(64)), byte(number), 0}), 24),
 		}
 		free := !used[candidate.bridge]
 		for _, taken := range ranges {

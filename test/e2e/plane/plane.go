@@ -91,7 +91,7 @@ func Start(t testing.TB, binary string, args ...string) *Plane {
 // Restart starts the process on its existing data and waits until it is ready.
 func (p *Plane) Restart(t testing.TB) {
 	t.Helper()
-	args := append([]string{"up", "--data-dir", p.DataDir, "--listen", "127.0.0.1:0"}, p.args...)
+	args := append([]string{"up", "--data-dir", p.DataDir, "--listen", "127.0.0.1:0", "--pod-network=false", "--service-proxy=false", "--dns=false"}, p.args...)
 	if p.output == nil {
 		p.output = &buffer{}
 	}

@@ -35,6 +35,7 @@ const (
 type front struct {
 	server   *http.Server
 	listener net.Listener
+	tunnels  *tunnels
 	end      context.CancelFunc // cancels the requests
 }
 
@@ -69,7 +70,7 @@ func (p *plane) newFront(ctx context.Context, keys *pki.Keys, listener net.Liste
 	if p.cfg.Limits.RequestTimeout > 0 {
 		stall = min(stall, p.cfg.Limits.RequestTimeout)
 	}
-	return &front{listener: listener, end: end, server: &http.Server{
+	return &front{listener: listener, tunnels: newTunnels(), end: end, server: &http.Server{
 		Handler:           p.gate,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -88,8 +89,9 @@ func (p *plane) newFront(ctx context.Context, keys *pki.Keys, listener net.Liste
 
 // run accepts connections until ctx ends, and then closes what is left of them.
 func (f *front) run(ctx context.Context) error {
-	served := make(chan error, 1)
+	served, tunneled := make(chan error, 1), make(chan error, 1)
 	go func() { served <- f.server.ServeTLS(f.listener, "", "") }()
+	go func() { tunneled <- f.server.ServeTLS(f.tunnels, "", "") }()
 	var err error
 	select {
 	case err = <-served:
@@ -100,6 +102,7 @@ func (f *front) run(ctx context.Context) error {
 	}
 	f.end()
 	closed := f.server.Close()
+	<-tunneled // The server has closed its listener.
 	if err == nil {
 		err = <-served
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/report"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
@@ -90,6 +91,8 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 	mux.Handle("/metrics", promhttp.HandlerFor(p.cfg.Gatherer, promhttp.HandlerOpts{}))
 	mux.Handle("/debug/garboard/trace", own(routes.ServeTrace(encoder, p.cfg.Trace)))
 	mux.Handle(snapshot.Path, own(etcdsnapshot.New(etcdsnapshot.Config{Store: p.store, Encoder: encoder, Logger: p.cfg.Logger, Ending: p.gate.Refusing()})))
+	p.front.tunnels.encoder = encoder
+	mux.Handle(nodeapi.TunnelPath, get(p.front.tunnels))
 	inspector := p.inspector()
 	mux.Handle(report.StatusPath, own(inspector.ServeStatus(encoder)))
 	mux.Handle(report.WatchersPath, own(inspector.ServeWatchers(encoder)))

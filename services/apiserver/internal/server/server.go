@@ -194,7 +194,7 @@ func (p *plane) assemble() error {
 	}
 	p.objects, err = systemobjects.New(systemobjects.Config{
 		Table: p.table, Registry: p.registry, Store: st, Services: p.services, ServiceCIDRs: ranges, Advertise: address,
-		ClientCAs: authorities.Certificates, FrontProxy: published(proxies), Logger: p.cfg.Logger,
+		ClientCAs: authorities.Certificates, FrontProxy: published(proxies), DNS: p.cfg.DNSService, Logger: p.cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/client"
@@ -23,6 +24,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/watcher"
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/trace"
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
 	"github.com/garboard/garboard/services/nodeagent/internal/desired"
@@ -47,8 +49,8 @@ import (
 // statusPeriod is the interval between checks of the runtime's readiness.
 const statusPeriod = 5 * time.Second
 
-// resolverConfig is the node's own resolver configuration (the kubelet's resolvConf).
-const resolverConfig = "/etc/resolv.conf"
+// ResolverConfig is the path of the node's own resolver configuration (the kubelet's resolvConf).
+const ResolverConfig = "/etc/resolv.conf"
 
 // Config configures an Agent. Package nodeagent has filled in all defaults.
 type Config struct {
@@ -108,6 +110,8 @@ type Agent struct {
 	factory   *informer.Factory
 	shutdown  *shutdown.Shutdown
 	sysctls   *admit.Sysctls
+
+	addresses addresses
 
 	mu sync.Mutex
 	// runtimeProblem and networkProblem are the reasons why the runtime cannot run pods, or pods
@@ -179,7 +183,7 @@ func New(cfg Config) (*Agent, error) {
 		Node: a.node.Object, NodeIPs: []string{cfg.NodeIP}, LogDir: cfg.LogDir,
 		SeccompDir:  filepath.Join(cfg.DataDir, "seccomp"),
 		MaskedPaths: node.ThrottlePaths(), HugePageSizes: node.HugePageSizes(), CgroupV2: node.CgroupV2(),
-		ResolverConfig: resolverConfig, ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
+		ResolverConfig: ResolverConfig, ClusterDNS: cfg.ClusterDNS, ClusterDomain: cfg.ClusterDomain, Changed: a.pleg.Nudge,
 		Dial: cfg.Dial, Service: service, Trace: cfg.Trace, Logger: cfg.Logger,
 	})
 	a.logs = logrotate.New(logrotate.Config{Reopen: cfg.Runtime.ReopenLog, Containers: a.containers, Logger: cfg.Logger})
@@ -195,6 +199,19 @@ func New(cfg Config) (*Agent, error) {
 	})
 	metric.Register(cfg.Registerer, newMetrics(a))
 	return a, nil
+}
+
+// Address returns the node's address.
+func (a *Agent) Address() string { return a.cfg.NodeIP }
+
+// Node returns the node's Node, without a UID until it is registered. It is shared: do not modify it.
+func (a *Agent) Node() *corev1.Node { return a.node.Object() }
+
+// Event records an Event about an object of the API.
+func (a *Agent) Event(object apiruntime.Object, eventType, reason, message string) {
+	if about, ok := object.(scheme.Object); ok {
+		a.events.Event(about, eventType, reason, "%s", message)
+	}
 }
 
 // Watchers returns what the agent watches.

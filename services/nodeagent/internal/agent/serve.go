@@ -67,7 +67,7 @@ func (a *Agent) configuration() map[string]any {
 		"maxPods":                         a.cfg.MaxPods,
 		"clusterDomain":                   a.cfg.ClusterDomain,
 		"clusterDNS":                      slices.Clone(a.cfg.ClusterDNS),
-		"resolvConf":                      resolverConfig,
+		"resolvConf":                      ResolverConfig,
 		"allowedUnsafeSysctls":            slices.Clone(a.cfg.AllowedUnsafeSysctls),
 		"containerRuntimeEndpoint":        a.cfg.Runtime.Endpoint(),
 		"containerLogMaxSize":             resource.NewQuantity(logrotate.DefaultMaxSize, resource.BinarySI).String(),

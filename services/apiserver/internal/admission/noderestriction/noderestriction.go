@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/podreferences"
 	"github.com/garboard/garboard/services/apiserver/internal/admission"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -326,6 +327,9 @@ func (r *restriction) token(ctx context.Context) error {
 		return fmt.Errorf("unexpected type %T", r.req.Object)
 	}
 	ref := asked.Spec.BoundObjectRef
+	if r.req.Namespace == nodeapi.NetworkAccountNamespace && r.req.Name == nodeapi.NetworkAccount {
+		return r.networkToken(asked)
+	}
 	if ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "" {
 		return errors.New("node requested token not bound to a pod")
 	}
@@ -343,6 +347,19 @@ func (r *restriction) token(ctx context.Context) error {
 		return errors.New("node requested token bound to a pod scheduled on a different node")
 	}
 	return r.audience(ctx, pod, asked.Spec.Audiences)
+}
+
+// networkToken requires that a token of the account of the node's network parts is bound to the node, and
+// is for the API itself.
+func (r *restriction) networkToken(asked *authenticationv1.TokenRequest) error {
+	ref := asked.Spec.BoundObjectRef
+	switch {
+	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Node" || ref.Name != r.node:
+		return errors.New("node requested token of its network parts that is not bound to the node")
+	case len(asked.Spec.Audiences) > 0:
+		return errors.New("node requested token of its network parts for other audiences than the API")
+	}
+	return nil
 }
 
 func (r *restriction) audience(ctx context.Context, pod *corev1.Pod, audiences []string) error {

@@ -98,6 +98,13 @@ func TestNodeRestriction(t *testing.T) {
 	token := func(asked *authenticationv1.TokenRequest) admission.Request {
 		return admission.Request{Verb: admission.Create, Kind: accounts, Namespace: "ns", Name: "sa", Subresource: "token", Object: asked}
 	}
+	network := func(set func(*authenticationv1.TokenRequestSpec)) admission.Request {
+		asked := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: "n1"},
+		}}
+		set(&asked.Spec)
+		return admission.Request{Verb: admission.Create, Kind: accounts, Namespace: "kube-system", Name: "node-network", Subresource: "token", Object: asked}
+	}
 	create := func(pod *corev1.Pod) admission.Request {
 		return admission.Request{Verb: admission.Create, Kind: pods, Namespace: "ns", Name: pod.Name, Object: pod}
 	}
@@ -183,6 +190,11 @@ func TestNodeRestriction(t *testing.T) {
 		"a token without a pod UID":       {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.UID = "" })), "node requested token with a pod binding without a uid"},
 		"a token for a secret":            {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.Kind = "Secret" })), "node requested token not bound to a pod"},
 		"an unbound token":                {token(tokenFor("mine", func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef = nil })), "node requested token not bound to a pod"},
+		"a token for its network parts":   {network(func(*authenticationv1.TokenRequestSpec) {}), ""},
+		"another node's network token":    {network(func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.Name = "n2" }), "node requested token of its network parts that is not bound to the node"},
+		"an unbound network token":        {network(func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef = nil }), "node requested token of its network parts that is not bound to the node"},
+		"a network token for a secret":    {network(func(s *authenticationv1.TokenRequestSpec) { s.BoundObjectRef.Kind = "Secret" }), "node requested token of its network parts that is not bound to the node"},
+		"a network token for others":      {network(audiences("vault")), "node requested token of its network parts for other audiences than the API"},
 		"creating its lease":              {admission.Request{Verb: admission.Create, Kind: leases, Namespace: "kube-node-lease", Object: lease("n1")}, ""},
 		"renewing its lease":              {admission.Request{Verb: admission.Update, Kind: leases, Namespace: "kube-node-lease", Name: "n1", Object: lease("n1"), Old: lease("n1")}, ""},
 		"another's lease":                 {admission.Request{Verb: admission.Create, Kind: leases, Namespace: "kube-node-lease", Object: lease("n2")}, "can only access node lease with the same name as the requesting node"},

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
@@ -30,10 +31,10 @@ const (
 )
 
 // isLong reports whether a request is long-running: watches, the subresources whose rows say so, and
-// profiles, as in kube-apiserver. The snapshot of etcd is long-running too.
+// profiles, as in kube-apiserver. The snapshot of etcd and tunnels to the API are long-running too.
 func isLong(table *scheme.Table, a authz.Attributes) bool {
 	if !a.IsResource() {
-		return a.Path == snapshot.Path || strings.HasPrefix(a.Path, "/debug/pprof/")
+		return a.Path == snapshot.Path || a.Path == nodeapi.TunnelPath || strings.HasPrefix(a.Path, "/debug/pprof/")
 	}
 	if a.Verb == "watch" || a.Verb == "proxy" {
 		return true

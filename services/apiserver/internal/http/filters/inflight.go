@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/bus/inflight"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 )
@@ -65,7 +66,9 @@ func (l limits) begin(a authz.Attributes, user authn.User) (leave func(), ok boo
 }
 
 // isSession reports whether a long-running request carries a stream from elsewhere.
-func isSession(a authz.Attributes) bool { return a.IsResource() && a.Verb != "watch" }
+func isSession(a authz.Attributes) bool {
+	return a.IsResource() && a.Verb != "watch" || !a.IsResource() && a.Path == nodeapi.TunnelPath
+}
 
 // acquire reserves a slot for a request and returns false if none is free.
 func (l limits) acquire(a authz.Attributes, user authn.User) (leave func(), ok bool) {

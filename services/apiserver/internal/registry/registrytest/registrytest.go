@@ -43,6 +43,8 @@ type Config struct {
 	ServiceCIDRs []netip.Prefix
 	// Advertise is the address of the apiserver.
 	Advertise netip.AddrPort
+	// DNS has the Service of the DNS servers created.
+	DNS bool
 	// NodePorts is the range of node ports; the zero value means 30000-32767.
 	NodePorts allocate.PortRange
 }
@@ -130,7 +132,7 @@ func newWorld(t testing.TB, table *scheme.Table, config Config) *World {
 	}
 	w.Objects, err = systemobjects.New(systemobjects.Config{
 		Table: table, Registry: w.Registry, Store: w.Store, Services: w.Services,
-		ServiceCIDRs: config.ServiceCIDRs, Advertise: config.Advertise,
+		ServiceCIDRs: config.ServiceCIDRs, Advertise: config.Advertise, DNS: config.DNS,
 	})
 	if err != nil {
 		t.Fatalf("making the system's objects: %v", err)

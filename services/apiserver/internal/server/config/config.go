@@ -46,6 +46,9 @@ type Config struct {
 	// ServiceCIDR is the range of service addresses, or two of different address families separated
 	// by a comma, the default one first; DefaultServiceCIDR if empty.
 	ServiceCIDR string
+	// DNSService has the Service kube-system/kube-dns created, at the tenth address of the first range of
+	// service addresses. Node agents answer DNS questions there.
+	DNSService bool
 	// Hostname distinguishes this server from others, in the name of its Lease; the host's name if
 	// empty.
 	Hostname string

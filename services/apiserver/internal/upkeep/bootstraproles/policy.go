@@ -1,10 +1,11 @@
 // Package bootstraproles defines the roles and bindings that every plane has, those of Kubernetes
 // v1.37 with its default features, and writes them to the registry when an apiserver starts.
 //
-// There are two additions. Our controllers share the credential of system:kube-controller-manager, so
+// There are additions. Our controllers share the credential of system:kube-controller-manager, so
 // that user is bound to the role of each controller. Kubernetes' documentation demands this of
 // planes whose controllers have no service accounts of their own. And controllers that Kubernetes lacks
-// have roles, as have the readers of metrics.k8s.io, which Kubernetes leaves to metrics-server (Own).
+// have roles, as have the readers of metrics.k8s.io, which Kubernetes leaves to metrics-server. The network
+// parts of node agents have a binding (Own).
 package bootstraproles
 
 import (
@@ -14,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 )
 
@@ -37,7 +39,7 @@ type Policy struct {
 // Default returns the policy that every plane has.
 func Default() Policy {
 	p := Policy{
-		ClusterRoles:        slices.Concat(forUsers(), forParts(), []*rbacv1.ClusterRole{forMetrics()}),
+		ClusterRoles:        slices.Concat(forUsers(), forParts(), []*rbacv1.ClusterRole{forMetrics(), forTunnels()}),
 		ClusterRoleBindings: bindings(),
 	}
 	for _, role := range forControllers() {
@@ -51,7 +53,7 @@ func Default() Policy {
 
 // Own returns the names of the cluster roles, and of their bindings, that Kubernetes lacks.
 func Own() []string {
-	names := []string{forMetrics().Name}
+	names := []string{forMetrics().Name, forNetwork().Name, forTunnels().Name}
 	for _, role := range forOwn() {
 		names = append(names, role.Name)
 	}
@@ -157,6 +159,18 @@ func account(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: name}
 }
 
+// forNetwork returns the binding of the account as which the network parts of node agents read the plane.
+func forNetwork() *rbacv1.ClusterRoleBinding {
+	binding := bind("system:node-proxier", account(nodeapi.NetworkAccount))
+	binding.Name = "system:garboard:node-network"
+	return binding
+}
+
+// forTunnels returns the role by which node agents bring their pods to the API over the bus.
+func forTunnels() *rbacv1.ClusterRole {
+	return clusterRole("system:garboard:api-tunnel", canReach(nodeapi.TunnelPath))
+}
+
 // bindings returns the bindings of the roles that are not a controller's. Nodes are not bound: the
 // node authorizer allows them access to their own objects, which a role cannot express.
 func bindings() []*rbacv1.ClusterRoleBinding {
@@ -174,5 +188,7 @@ func bindings() []*rbacv1.ClusterRoleBinding {
 		bind("system:service-account-issuer-discovery", group(authn.GroupServiceAccounts)),
 		bind("system:cluster-trust-bundle-discovery", group(authn.GroupServiceAccounts)),
 		bind("system:node"),
+		forNetwork(),
+		bind(forTunnels().Name, account(nodeapi.NetworkAccount)),
 	}
 }

@@ -52,6 +52,8 @@ type Config struct {
 	// FrontProxy is which front proxies are trusted, and so may call API servers of others in the
 	// name of users; nil if there are none.
 	FrontProxy *FrontProxy
+	// DNS has the Service by which pods ask the node agents' DNS servers created.
+	DNS bool
 	// Logger receives what fails; slog.Default if nil.
 	Logger *slog.Logger
 }
@@ -138,7 +140,14 @@ func (o *Objects) Ensure(ctx context.Context) error {
 	if err := o.ensureService(ctx, o.service()); err != nil {
 		return err
 	}
-	// Users may have written anything into these, which must not keep a server from starting.
+	if err := o.ensure(ctx, networkAccount()); err != nil {
+		return err
+	}
+	// Users may have written anything into these, which must not keep a server from starting. So may they have
+	// given the DNS servers' address to another Service.
+	if service := o.dnsService(); service != nil {
+		o.try(ctx, "creating the Service of the DNS servers", func(ctx context.Context) error { return o.ensure(ctx, service) })
+	}
 	o.try(ctx, "publishing how clients are authenticated", o.publishAuthentication)
 	o.try(ctx, "publishing since when tokens are tracked", o.publishTracking)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/podreferences"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -206,7 +207,7 @@ func (a *Authorizer) refers(node string, kind podreferences.Kind, namespace, nam
 }
 
 // serviceAccount allows reading the service accounts of the node's pods and creating tokens for
-// them.
+// them, and tokens for the account of the node's network parts.
 func (a *Authorizer) serviceAccount(node string, want authz.Attributes) answer {
 	switch {
 	case want.Verb == "get" && want.Subresource == "" && want.Name != "":
@@ -214,6 +215,8 @@ func (a *Authorizer) serviceAccount(node string, want authz.Attributes) answer {
 		return no("can only create tokens for individual service accounts")
 	case want.Subresource != "token":
 		return no("can only create token subresource of serviceaccount")
+	case want.Namespace == nodeapi.NetworkAccountNamespace && want.Name == nodeapi.NetworkAccount:
+		return allow() // Admission requires that the token is bound to the node.
 	}
 	if !a.refers(node, podreferences.ServiceAccount, want.Namespace, want.Name) {
 		return unrelated(node)

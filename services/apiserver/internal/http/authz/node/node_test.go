@@ -166,6 +166,9 @@ func TestNode(t *testing.T) {
 
 		{"POST /api/v1/namespaces/ns/serviceaccounts/sa/token", "allowed"},
 		{"POST /api/v1/namespaces/ns/serviceaccounts/x/token", unrelated},
+		{"POST /api/v1/namespaces/kube-system/serviceaccounts/node-network/token", "allowed"},
+		{"POST /api/v1/namespaces/ns/serviceaccounts/node-network/token", unrelated},
+		{"GET /api/v1/namespaces/kube-system/serviceaccounts/node-network", unrelated},
 		{"GET /api/v1/namespaces/ns/serviceaccounts/sa", "allowed"},
 		{"PUT /api/v1/namespaces/ns/serviceaccounts/sa", "can only create tokens for individual service accounts"},
 		{"POST /api/v1/namespaces/ns/serviceaccounts/sa/other", "can only create token subresource of serviceaccount"},

@@ -43,6 +43,14 @@ func (r Range) Check() error {
 // First returns the first address that can be allocated.
 func (r Range) First() netip.Addr { return r.at(0) }
 
+// Nth returns the nth address that can be allocated, from 1, and whether the range has as many.
+func (r Range) Nth(n uint64) (netip.Addr, bool) {
+	if n == 0 || n > r.hosts {
+		return netip.Addr{}, false
+	}
+	return r.at(n - 1), true
+}
+
 // at returns the address at an offset, from 0.
 func (r Range) at(offset uint64) netip.Addr {
 	if r.prefix.Addr().Is4() {

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package podnetwork
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+)
+
+var errUnsupported = errors.New("the pod network needs Linux")
+
+type other struct{}
+
+func newKernel() kernel { return other{} }
+
+func (other) host(netip.Addr, string) (Host, error) { return Host{}, errUnsupported }
+
+func (other) apply(context.Context, *Plan, Host, string) (bool, error) { return false, errUnsupported }
+
+func (other) remove(context.Context, string) error { return nil }

@@ -117,6 +117,56 @@ func TestTunneled(t *testing.T) {
 	}
 }
 
+// TestTheNodeChanges: a new Node and another address of the node make another end of the tunnels.
+func TestTheNodeChanges(t *testing.T) {
+	a, b, _, podA, podB, nodes := apart(t)
+	a.must(true, nodes, Auto)
+	b.must(true, nodes, Auto)
+	again := nodes[0].DeepCopy()
+	again.UID = "another"
+	nodes = []*corev1.Node{again, nodes[1]}
+	for _, n := range []*labNode{a, b} {
+		n.must(true, nodes, Auto)
+		n.must(false, nodes, Auto)
+	}
+	connected(podA, podB)
+
+	a.space.address("eth0", "10.1.0.9/24")
+	a.address = netip.MustParseAddr("10.1.0.9")
+	again.Status.Addresses[0].Address = "10.1.0.9"
+	for _, n := range []*labNode{a, b} {
+		n.must(true, nodes, Auto)
+		n.must(false, nodes, Auto)
+	}
+	connected(podA, podB)
+}
+
+// TestARoutedPeerMoves: a peer gets another address on the link.
+func TestARoutedPeerMoves(t *testing.T) {
+	a, b, podA, podB, nodes := pair(t)
+	a.must(true, nodes, Auto)
+	b.must(true, nodes, Auto)
+	b.do(func() error { // The first address of a network takes the others along.
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		for _, old := range prefixes("10.0.0.2/24 fd00::2/64") {
+			err = errors.Join(err, netlink.AddrDel(link, &netlink.Addr{IPNet: ipNet(old)}))
+		}
+		return err
+	})
+	b.space.address("eth0", "10.0.0.9/24 fd00::9/64")
+	b.address = netip.MustParseAddr("10.0.0.9")
+	nodes = []*corev1.Node{nodes[0], node("b", 1, "10.0.0.9 fd00::9", "10.244.2.0/24 fd02::/64")}
+	if _, err := b.bring(nodes, Auto); err != nil {
+		t.Fatal(err)
+	}
+	a.must(true, nodes, Auto)
+	a.must(false, nodes, Auto)
+	connected(podA, podB)
+}
+
 // addresses returns the addresses of an interface that are not link-local.
 func (n *labNode) addresses(name string) (all []netip.Addr) {
 	n.t.Helper()

@@ -3,6 +3,7 @@ package podnetwork
 import (
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -67,5 +68,52 @@ func TestAccepting(t *testing.T) {
 	const want = "-A GARBOARD-FORWARD -s 10.244.0.0/16 -j ACCEPT\n-A GARBOARD-FORWARD -d 10.244.0.0/16 -j ACCEPT\n"
 	if got := accepting([]string{"10.244.0.0/16"}); got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestForwardPolicy: another program's policy to drop what is forwarded does not keep pods apart.
+func TestForwardPolicy(t *testing.T) {
+	a, b, podA, podB, nodes := pair(t)
+	programs := []string{"iptables", "ip6tables"}
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " is not installed")
+		}
+		a.run(program, "-P", "FORWARD", "DROP")
+	}
+	a.must(true, nodes, Auto)
+	b.must(true, nodes, Auto)
+	a.must(false, nodes, Auto)
+	connected(podA, podB)
+	reaches(podA, b.space, "10.0.0.2", "10.0.0.1")
+
+	chain := a.run("iptables", "-S", forwardChain)
+	for _, damage := range [][]string{{"-F", forwardChain}, {"-D", "FORWARD", "-j", forwardChain}, {"-D", forwardChain, "1"}} {
+		for _, program := range programs {
+			a.run(program, damage...)
+		}
+		a.must(true, nodes, Auto)
+		a.must(false, nodes, Auto)
+		connected(podA, podB)
+		if again := a.run("iptables", "-S", forwardChain); again != chain {
+			t.Errorf("after %v the chain is\n%s", damage, again)
+		}
+	}
+
+	// The rules follow the Nodes while the policy is another one, too.
+	a.run("iptables", "-P", "FORWARD", "ACCEPT")
+	more := append(slices.Clone(nodes), node("c", 0, "10.0.0.3", "10.244.9.0/24"))
+	a.must(true, more, Auto)
+	a.must(false, more, Auto)
+	if chain := a.run("iptables", "-S", forwardChain); !strings.Contains(chain, "-d 10.244.9.0/24 -j ACCEPT") {
+		t.Errorf("the chain is\n%s", chain)
+	}
+	a.run("iptables", "-P", "FORWARD", "DROP")
+	a.do(func() error { return a.kernel.remove(t.Context(), DefaultBridge) })
+	if rules := a.run("iptables", "-S"); strings.Contains(rules, forwardChain) {
+		t.Errorf("left: %s", rules)
+	}
+	if seen, err := ask(podA, podB, "10.244.2.7", noAnswerTimeout); err == nil {
+		t.Errorf("the policy is gone: seen from %s", seen)
 	}
 }

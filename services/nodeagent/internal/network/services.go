@@ -107,7 +107,7 @@ func (n *Network) serviceCIDRs(ranges informer.SharedInformer[*networkingv1.Serv
 				told[prefix] = true
 				message := fmt.Sprintf("the range of Services %s overlaps %s, a network of this node: addresses that both have lead to Services",
 					prefix, networks[overlaps])
-				n.cfg.Logger.Warn(message)
+				n.cfg.Logger.Warn("a range of Services overlaps a network of this node", "range", prefix, "network", networks[overlaps])
 				n.cfg.Events(n.cfg.Node(), corev1.EventTypeWarning, "ServiceCIDROverlapsNode", message)
 			}
 		}

@@ -13,13 +13,10 @@ func notActedOn() map[string][]NotActedOn {
 		noPods    = "no pods are made for it; a Deployment runs pods"
 		noDevices = "no device is allocated, and pods with spec.resourceClaims are not scheduled"
 		noFlows   = "requests are not classified by it; each client has an even share"
-		noTraffic = "no traffic is routed by it"
 	)
 	whole := func(by, text string) []NotActedOn { return []NotActedOn{{By: by, Text: text}} }
 	rows := map[string][]NotActedOn{
 		"NetworkPolicy.networking.k8s.io":                         whole("network plugin", "no traffic is refused by it"),
-		"Endpoints.":                                              whole("kube-proxy", noTraffic),
-		"EndpointSlice.discovery.k8s.io":                          whole("kube-proxy", noTraffic),
 		"ResourceClaim.resource.k8s.io":                           whole("DynamicResources", noDevices),
 		"ResourceClaimTemplate.resource.k8s.io":                   whole("DynamicResources", noDevices),
 		"CSIDriver.storage.k8s.io":                                whole("kubelet", "its volumes are attached to nodes, but no node mounts them"),
@@ -33,12 +30,8 @@ func notActedOn() map[string][]NotActedOn {
 		"ClusterTrustBundle.certificates.k8s.io":                  whole("kubelet", "no pod gets it: projected sources of clusterTrustBundle are refused by an Event"),
 		"PodCertificateRequest.certificates.k8s.io":               whole("kubelet", "no certificate is issued, and projected sources of podCertificate are refused by an Event"),
 		"RuntimeClass.node.k8s.io":                                whole("kubelet", "its handler is not used: pods with spec.runtimeClassName are refused by an Event"),
-		"Node.": {{
-			Field: "spec.podCIDR", By: "kubelet", Text: "the addresses of its pods are chosen by the node's network plugin",
-			set: of(func(n *corev1.Node) []string { return when(n.Spec.PodCIDR != "", "spec.podCIDR") }),
-		}},
-		"Lease.coordination.k8s.io": leaseRows(),
-		"Service.":                  serviceRows(),
+		"Lease.coordination.k8s.io":                               leaseRows(),
+		"Service.":                                                serviceRows(),
 		"Pod.": {
 			{Subresource: "resize", By: "kubelet", Text: "the limits of running containers stay as they are; make the pod anew"},
 		},
@@ -69,14 +62,6 @@ func leaseRows() []NotActedOn {
 
 func serviceRows() []NotActedOn {
 	return []NotActedOn{
-		{By: "kube-proxy", Text: "no traffic is routed to it, and it has no DNS name; use the addresses of its pods"},
-		{
-			Field: "spec.ports[].nodePort", By: "kube-proxy", Text: "no node listens on it; use hostPort in the pods",
-			set: of(func(s *corev1.Service) []string {
-				exposed := s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer
-				return when(exposed, "spec.type "+string(s.Spec.Type))
-			}),
-		},
 		{
 			Field: "spec.type", By: "service-lb-controller", Text: "no load balancer is made",
 			set: of(func(s *corev1.Service) []string {
@@ -162,17 +147,6 @@ func podRows() []NotActedOn {
 			Field: "spec.evictionResponders", By: "EvictionRequestAPI", Text: dropped,
 			set: inPods(func(_ *metav1.ObjectMeta, s *corev1.PodSpec) []string {
 				return when(len(s.EvictionResponders) > 0, "spec.evictionResponders")
-			}),
-		},
-		{
-			Field: "metadata.annotations[kubernetes.io/{ingress,egress}-bandwidth]", By: "kubelet", Text: "the pod's traffic is not shaped",
-			set: inPods(func(m *metav1.ObjectMeta, _ *corev1.PodSpec) (paths []string) {
-				for _, key := range []string{"kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"} {
-					if _, set := m.Annotations[key]; set {
-						paths = append(paths, "metadata.annotations["+key+"]")
-					}
-				}
-				return paths
 			}),
 		},
 	}

@@ -162,7 +162,10 @@ func TestMetricsThatAreReadExist(t *testing.T) {
 }
 
 // metricName matches the names of metrics in the sources.
-var metricName = regexp.MustCompile(`"((?:aggregator|garboard|informer|apiserver|attach_detach_controller|attachdetach_controller|authentication|etcd|scheduler|kubelet|workqueue|controller_persistentvolume|controller_persistentvolumeclaim|controller_runtime|cronjob_controller|device_taint_eviction_controller|dynamic_resource_allocation|endpoint_slice_controller|endpoint_slice_mirroring_controller|ephemeral_volume_controller|horizontal_pod_autoscaler_controller|job_controller|node_ipam_controller|pod_gc_collector|serviceaccount|statefulset_controller|storage_count|storage_operation|taint_eviction_controller|rest_client|leader_election)_[a-z0-9_]+)"`)
+var metricName = regexp.MustCompile(`"((?:aggregator|coredns|garboard|kubeproxy|informer|apiserver|attach_detach_controller|attachdetach_controller|authentication|etcd|scheduler|kubelet|workqueue|controller_persistentvolume|controller_persistentvolumeclaim|controller_runtime|cronjob_controller|device_taint_eviction_controller|dynamic_resource_allocation|endpoint_slice_controller|endpoint_slice_mirroring_controller|ephemeral_volume_controller|horizontal_pod_autoscaler_controller|job_controller|node_ipam_controller|pod_gc_collector|serviceaccount|statefulset_controller|storage_count|storage_operation|taint_eviction_controller|rest_client|leader_election)_[a-z0-9_]+)"`)
+
+// proxyMetric matches the names of the proxy's metrics in its sources, which lack kube-proxy's prefix.
+var proxyMetric = regexp.MustCompile(`\br\.(?:histogram|counters?|gauges?)\("([a-z0-9_]+)"`)
 
 // TestListIsComplete checks that the list has exactly the metrics that the sources register.
 func TestListIsComplete(t *testing.T) {
@@ -178,6 +181,11 @@ func TestListIsComplete(t *testing.T) {
 			}
 			for _, match := range metricName.FindAllSubmatch(data, -1) {
 				inSources[string(match[1])] = path
+			}
+			if strings.HasSuffix(filepath.ToSlash(path), "/internal/proxy/metrics.go") {
+				for _, match := range proxyMetric.FindAllSubmatch(data, -1) {
+					inSources["kubeproxy_"+string(match[1])] = path
+				}
 			}
 			return nil
 		})

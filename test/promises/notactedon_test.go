@@ -23,7 +23,6 @@ type sign struct{ folder, word string }
 // signs has the evidence of components that are not controllers. The key is the row's By, or its By
 // and Field where many rows have the same By.
 var signs = map[string]sign{
-	"kube-proxy":                {"services/nodeagent/internal/proxy", ""},
 	"network plugin":            {"services/nodeagent/internal/policy", ""},
 	"eviction manager":          {"services/nodeagent/internal/eviction", ""},
 	"API Priority and Fairness": {"services/apiserver", `ResponseHeaderMatchedFlowSchemaUID|(?i:X-Kubernetes-PF-)|fairqueuing`},
@@ -39,7 +38,6 @@ var signs = map[string]sign{
 	"kubelet PodCertificateRequest":                             {"services/nodeagent", `\.PodCertificate\b`},
 	"kubelet RuntimeClass":                                      {"services/nodeagent", `\.RuntimeClassName\b`},
 	"kubelet pods/resize":                                       {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
-	"kubelet spec.podCIDR":                                      {"services/nodeagent/internal", `\.Spec\.PodCIDR`},
 	"kubelet spec.securityContext.seLinuxChangePolicy":          {"services/nodeagent", `\.SELinuxChangePolicy\b`},
 	"kubelet spec.containers[].volumeMounts[].bindMountOptions": {"services/nodeagent", `\.BindMountOptions\b`},
 	"kubelet spec.containers[].{livenessProbe,readinessProbe,startupProbe,lifecycle}.httpGet.protocol": {"services/nodeagent", `\.HTTPGet\.Protocol\b`},
@@ -47,7 +45,6 @@ var signs = map[string]sign{
 	"kubelet spec.volumes[].emptyDir.mode":                                                             {"services/nodeagent", `\.EmptyDir\.Mode\b`},
 	"kubelet spec.containers[].lifecycle.stopSignal":                                                   {"services/nodeagent", `\.StopSignal\b`},
 	"kubelet spec.volumes[].{configMap,secret,downwardAPI,projected}.defaultUser":                      {"services/nodeagent", `\.DefaultUser\b`},
-	"kubelet metadata.annotations[kubernetes.io/{ingress,egress}-bandwidth]":                           {"services/nodeagent", `gress-bandwidth`},
 }
 
 // TestNotActedOn fails if a component exists that acts on something that clients are told is
@@ -150,7 +147,9 @@ var acts = map[string]string{
 	"HorizontalPodAutoscaler":   "horizontal-pod-autoscaler-controller",
 	"StorageVersionMigration":   "storage-version-migrator-controller",
 	"CertificateSigningRequest": "certificatesigningrequest-signing-controller", "Pod": "scheduler, node agent",
-	"ConfigMap": "node agent", "Secret": "node agent", "LimitRange": "admission", "APIService": "apiserver",
+	"ConfigMap": "node agent", "Secret": "node agent",
+	"Service": "node agent", "EndpointSlice": "node agent", "Endpoints": "endpointslice-mirroring-controller",
+	"LimitRange": "admission", "APIService": "apiserver",
 	"CustomResourceDefinition": "apiserver", "ValidatingWebhookConfiguration": "admission",
 	"MutatingWebhookConfiguration": "admission", "ClusterRoleBinding": "authorizer", "Role": "authorizer",
 	"RoleBinding": "authorizer", "IPAddress": "allocator of Services",

@@ -175,6 +175,25 @@ func nodes() dashboard {
 			graph("Duration of a call, 99%", "s", "histogram_quantile(0.99, sum by (operation_type, le) (rate(kubelet_runtime_operations_duration_seconds_bucket[$__rate_interval]))) >= 0", "{{operation_type}}"),
 			graph("Age of the last list", "s", "time() - kubelet_pleg_last_seen_seconds", "{{instance}}").saying("Normally a few seconds; at 180 s the node becomes not ready."),
 		}},
+		{"Network", []panel{
+			quantiles("Sync of the pod network", "garboard_pod_network_sync_duration_seconds_bucket", ""),
+			graph("Nodes that pods reach", "short", "garboard_pod_network_peers", "{{instance}} by {{by}}"),
+			{title: "Failures of the pod network", unit: "short", queries: []query{
+				{"sum by (instance) (increase(garboard_pod_network_sync_failures_total[$__rate_interval]))", "{{instance}}"},
+				{"garboard_pod_network_refused_cidrs > 0", "{{instance}} refused ranges"},
+			}},
+			quantiles("Sync of the rules of Services", "kubeproxy_sync_proxy_rules_duration_seconds_bucket", ""),
+			quantiles("From a change of a pod to the rules", "kubeproxy_network_programming_duration_seconds_bucket", ""),
+			graph("Refused rules", "short", "sum by (instance, ip_family) (increase(kubeproxy_sync_proxy_rules_nftables_sync_failures_total[$__rate_interval]))", "{{instance}} {{ip_family}}"),
+			graph("DNS answers", "reqps", "sum by (rcode) (rate(coredns_dns_responses_total[$__rate_interval]))", "{{rcode}}"),
+			quantiles("Latency of DNS", "coredns_dns_request_duration_seconds_bucket", ""),
+			graph("Answered by the DNS cache", "percentunit", "sum(rate(coredns_cache_hits_total[$__rate_interval])) / sum(rate(coredns_cache_requests_total[$__rate_interval]))", "share").
+				saying("Of the questions about names outside the plane."),
+			{title: "Connections to the API over NATS", unit: "short", queries: []query{
+				{"sum(garboard_api_tunnel_connections) or vector(0)", "open"},
+				{"sum(increase(garboard_api_tunnel_failures_total[$__rate_interval])) or vector(0)", "failed"},
+			}},
+		}},
 		process("nodeagent"),
 	}}
 }

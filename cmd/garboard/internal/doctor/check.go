@@ -62,6 +62,7 @@ func Check(f *Facts) Findings {
 	}
 	checkLeases(in("Leases"), f)
 	checkNodes(in("Nodes"), f)
+	checkNetwork(in("Network"), f)
 	checkStorage(in("Storage"), f)
 	checkAutoscalers(in("Autoscaling"), f)
 	checkAPIServices(in("Aggregated APIs"), f)

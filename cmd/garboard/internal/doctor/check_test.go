@@ -5,6 +5,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -67,10 +68,14 @@ func healthy() *Facts {
 			"kube-controller-manager": lease("kube-controller-manager", "c1", 2*time.Second), "kube-scheduler": lease("kube-scheduler", "s1", 2*time.Second), own.Name: own,
 		},
 		Nodes: []*corev1.Node{{
-			ObjectMeta: metav1.ObjectMeta{Name: "node"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+			ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: corev1.NodeSpec{PodCIDR: "10.244.0.0/24", PodCIDRs: []string{"10.244.0.0/24"}},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 		}},
 		Heartbeats: map[string]*coordinationv1.Lease{"node": lease("node", "node", time.Second)},
 		Apiservers: []string{"192.0.2.1"},
+		Network: Network{
+			DNS: &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.10"}}, Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
+		},
 	}
 }
 
@@ -90,7 +95,7 @@ func TestHealthy(t *testing.T) {
 			groups = append(groups, f.Group)
 		}
 	}
-	want := "API, Apiservers, etcd main, NATS, Publisher, Informers, Leases, Nodes, Storage, Autoscaling, Aggregated APIs, Contention, Clocks, Versions, Certificates"
+	want := "API, Apiservers, etcd main, NATS, Publisher, Informers, Leases, Nodes, Network, Storage, Autoscaling, Aggregated APIs, Contention, Clocks, Versions, Certificates"
 	if got := strings.Join(groups, ", "); got != want {
 		t.Errorf("the groups are %s; want %s", got, want)
 	}

@@ -65,6 +65,8 @@ type Facts struct {
 	// Apiservers are the endpoints of the Service kubernetes.
 	Apiservers    []string
 	ApiserversErr error
+	// Network are the facts about the network of pods.
+	Network Network
 	// Storage are the facts about claims and volumes.
 	Storage Storage
 	// Autoscalers are all autoscalers.
@@ -200,13 +202,14 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	api, err := client.New(config, scheme.New())
 	if err != nil {
 		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err = err, err, err, err
-		f.AutoscalersErr, f.ContentionErr, f.APIServicesErr = err, err, err
+		f.AutoscalersErr, f.ContentionErr, f.APIServicesErr, f.Network.Err = err, err, err, err
 		return
 	}
 	leases := client.Of[*coordinationv1.Lease](api)
 	all, _, err := leases.List(ctx, metav1.NamespaceSystem, metav1.ListOptions{})
 	f.LeasesErr = err
 	f.Leases = byName(all)
+	f.Network.gather(ctx, api)
 	f.Storage.gather(ctx, api)
 	if f.Nodes, _, f.NodesErr = client.Of[*corev1.Node](api).List(ctx, "", metav1.ListOptions{}); f.NodesErr == nil {
 		var beats []*coordinationv1.Lease

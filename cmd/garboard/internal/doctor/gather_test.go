@@ -21,6 +21,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,7 +108,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if code := a.codes[r.URL.Path]; code != 0 || answer == nil {
-		reasons := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden}
+		reasons := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound}
 		w.WriteHeader(max(code, http.StatusBadRequest))
 		answer = metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reasons[code], Message: "no",
@@ -116,7 +117,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// objects answers lists of claims, volumes, classes, Events and autoscalers; nil for anything else.
+// objects answers requests for claims, volumes, classes, Events, autoscalers and the network; nil for anything else.
 func (a *api) objects(r *http.Request) any {
 	list := metav1.TypeMeta{APIVersion: "v1"}
 	switch r.URL.Path {
@@ -145,6 +146,14 @@ func (a *api) objects(r *http.Request) any {
 		series := event("newest", now)
 		series.Series = &corev1.EventSeries{LastObservedTime: metav1.NewMicroTime(now.Add(time.Hour))}
 		return corev1.EventList{TypeMeta: list, Items: []corev1.Event{series, event("newer", now.Add(time.Minute)), event("old", now.Add(-time.Minute))}}
+	case "/api/v1/namespaces/kube-system/services/kube-dns":
+		list.Kind = "Service"
+		return corev1.Service{TypeMeta: list, ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"}, Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.10"}}
+	case "/apis/networking.k8s.io/v1/servicecidrs":
+		return networkingv1.ServiceCIDRList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "ServiceCIDRList"},
+			Items:    []networkingv1.ServiceCIDR{{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12", "fd00::/108"}}}},
+		}
 	case "/apis/storage.k8s.io/v1/storageclasses":
 		return storagev1.StorageClassList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClassList"},

@@ -343,10 +343,14 @@ func checkNodes(l list, f *Facts) {
 	}
 	ready := 0
 	for _, node := range f.Nodes {
-		says := ""
-		for _, c := range node.Status.Conditions {
+		says, advice := "", "Check the node and its agent's log; its pods are replaced on other nodes after five minutes."
+		for i := range node.Status.Conditions {
+			c := &node.Status.Conditions[i]
 			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 				says = fmt.Sprintf("it is not ready: %s: %s", c.Reason, c.Message)
+			}
+			if lacksNetwork(c) {
+				advice = networkAdvice
 			}
 		}
 		if lease := f.Heartbeats[node.Name]; lease == nil {
@@ -355,7 +359,7 @@ func checkNodes(l list, f *Facts) {
 			says = fmt.Sprintf("its last heartbeat was %s ago", long(old))
 		}
 		if says != "" {
-			l.add(Fail, node.Name, says, "Check the node and its agent's log; its pods are replaced on other nodes after five minutes.")
+			l.add(Fail, node.Name, says, advice)
 			continue
 		}
 		ready++

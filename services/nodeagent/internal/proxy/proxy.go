@@ -49,7 +49,7 @@ type Proxy struct {
 	open    bool
 	ports   map[types.NamespacedName]healthcheck.Service
 	flows   *flows
-	refused map[types.NamespacedName]string
+	refused map[types.NamespacedName]report
 	// everything asks for all Services to be compiled, skeleton for the chains that they share.
 	everything, skeleton bool
 	// portsDue asks for the health-check node ports to be opened and closed.
@@ -69,7 +69,7 @@ func New(cfg Config) (*Proxy, error) {
 		services: informer.For[*corev1.Service](cfg.Factory), slices: informer.For[*discoveryv1.EndpointSlice](cfg.Factory),
 		nodeChanged: make(chan struct{}, 1), ready: make(chan struct{}), started: time.Now(),
 		local: make(map[types.NamespacedName]netip.AddrPort), ports: make(map[types.NamespacedName]healthcheck.Service),
-		refused: make(map[types.NamespacedName]string),
+		refused: make(map[types.NamespacedName]report),
 	}
 	p.pending = newPending(p.metrics, p.queued)
 	err := p.slices.AddIndexers(informer.Indexers[*discoveryv1.EndpointSlice]{

@@ -134,22 +134,35 @@ func (p *Proxy) compile(name types.NamespacedName) []*ruleset.Change {
 	return changes
 }
 
+// reportPeriod is the least time between two reports about a Service. What is refused in between is
+// reported with the next change, so that a Service that flaps causes no flood of Events.
+const reportPeriod = 10 * time.Second
+
+// report is the last report about a Service.
+type report struct {
+	text string
+	at   time.Time
+}
+
 // report records Events about what was refused, unless the last ones of the Service say the same.
 func (p *Proxy) report(
 	name types.NamespacedName, service *corev1.Service, endpointSlices []*discoveryv1.EndpointSlice, refused []rules.Refusal,
 ) {
 	if len(refused) == 0 {
-		delete(p.refused, name)
+		if time.Since(p.refused[name].at) >= reportPeriod {
+			delete(p.refused, name)
+		}
 		return
 	}
 	var text strings.Builder
 	for _, r := range refused {
 		text.WriteString(r.Slice + "\n" + r.Message + "\n")
 	}
-	if p.refused[name] == text.String() {
+	last := p.refused[name]
+	if last.text == text.String() || time.Since(last.at) < reportPeriod {
 		return
 	}
-	p.refused[name] = text.String()
+	p.refused[name] = report{text.String(), time.Now()}
 	for _, r := range refused {
 		at := slices.IndexFunc(endpointSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == r.Slice })
 		if at >= 0 {

@@ -70,7 +70,8 @@ func (c *NetworkConfig) complete() error {
 	if c.LocalAddress == "" {
 		c.LocalAddress = DefaultLocalAddress
 	}
-	if address, err := netip.ParseAddr(c.LocalAddress); err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
+	address, err := netip.ParseAddr(c.LocalAddress)
+	if err != nil || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() {
 		return fmt.Errorf("the local address, %q, is not an address that pods can reach", c.LocalAddress)
 	}
 	if _, err := c.stubDomains(); err != nil {

@@ -45,9 +45,12 @@ func startContainers(ctx context.Context, cache, version string, nodes int) (c *
 		}
 	}()
 	programs := map[string]string{}
-	for _, name := range []string{"agnhost", "nonewprivs"} {
+	for name, source := range map[string]string{
+		"agnhost": "k8s.io/kubernetes/test/images/agnhost", "nonewprivs": "k8s.io/kubernetes/test/images/nonewprivs",
+		"sample-apiserver": "k8s.io/sample-apiserver", "etcd": "go.etcd.io/etcd/server/v3",
+	} {
 		programs[name] = filepath.Join(cache, version, name)
-		if err := compile(ctx, imagesModule, programs[name], []string{"build", "-ldflags=-s -w", "k8s.io/kubernetes/test/images/" + name}); err != nil {
+		if err := compile(ctx, imagesModule, programs[name], []string{"build", "-ldflags=-s -w", source}); err != nil {
 			return nil, err
 		}
 	}
@@ -122,8 +125,13 @@ func (c *containers) images(ctx context.Context, programs map[string]string) ([]
 	}
 	resolvers := box
 	resolvers.Repository, resolvers.Tags = registry+"glibc-dns-testing", []string{"2.1.1"}
+	sample := harness.Image{
+		Repository: registry + "sample-apiserver", Tags: []string{"1.29.2"}, Binary: programs["sample-apiserver"], Path: "/sample-apiserver",
+		Entrypoint: []string{"/sample-apiserver"},
+	}
+	etcd := harness.Image{Repository: "etcd", Tags: []string{"3.7.0-0"}, Binary: programs["etcd"], Path: "/usr/local/bin/etcd"}
 	pause := harness.Image{Repository: "pause", Tags: []string{"3.10.2"}, Binary: c.StandIn("pause"), Path: "/pause", Entrypoint: []string{"/pause"}}
-	return []harness.Image{agnhost, nautilus, privileges, box, resolvers, nginx, pause}, nil
+	return []harness.Image{agnhost, nautilus, privileges, box, resolvers, nginx, sample, etcd, pause}, nil
 }
 
 // toolsOf returns busybox, and those programs of this machine that tests call in containers, with their libraries.

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -118,6 +119,7 @@ func TestNetwork(t *testing.T) {
 	t.Run("the API", func(t *testing.T) { c.api(t, clients) })
 	t.Run("a rollout loses no request", c.rollout)
 	t.Run("connections outlive the agent", c.outlive)
+	t.Run("a node is cut off", c.cut)
 }
 
 // TestNetworkOfNATSAlone: pods reach the API on nodes that reach nothing but NATS.
@@ -126,6 +128,101 @@ func TestNetworkOfNATSAlone(t *testing.T) {
 	c.Must(t, "", "create", "-f", "testdata/web.yaml")
 	c.Must(t, "", "rollout", "status", "daemonset/client", "--timeout=3m")
 	c.api(t, strings.Fields(c.Must(t, "", "get", "pods", "-l", "app=client", "-o", "name")))
+}
+
+// TestNetworkParts: each part that is switched off leaves the others working.
+func TestNetworkParts(t *testing.T) {
+	c := startCluster(t, 1, everywhere)
+	c.Must(t, "", "create", "-f", "testdata/web.yaml")
+	c.Must(t, "", "rollout", "status", "deployment/web", "--timeout=3m")
+	c.Must(t, "", "rollout", "status", "daemonset/client", "--timeout=3m")
+	client := strings.TrimSpace(c.Must(t, "", "get", "pods", "-l", "app=client", "-o", "name"))
+	address := "http://" + c.Must(t, "", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	pod := "http://" + c.Must(t, "", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].status.podIP}")
+	works := func(url string) func() error {
+		return func() error {
+			if res := c.Kubectl(t, "", "exec", client, "--", "wget", "-O-", url); res.Code != 0 || !strings.HasPrefix(res.Stdout, "web-") {
+				return fmt.Errorf("%s: exit code %d, %s%s", url, res.Code, res.Stdout, res.Stderr)
+			}
+			return nil
+		}
+	}
+	not := func(check func() error) func() error {
+		return func() error {
+			if check() == nil {
+				return errors.New("it still works")
+			}
+			return nil
+		}
+	}
+	node := c.nodes.List[0]
+	for _, part := range []struct {
+		flags  []string
+		before func()
+		checks map[string]func() error
+	}{
+		{nil, func() {}, map[string]func() error{"a name": works("http://web"), "a Service": works(address), "a pod": works(pod)}},
+		{[]string{"--dns=false"}, func() {}, map[string]func() error{"a name": not(works("http://web")), "a Service": works(address)}},
+		{[]string{"--service-proxy=false"}, func() {}, map[string]func() error{
+			"a name": works("http://peers"), "a Service": not(works(address)), "a pod": works(pod),
+		}},
+		{[]string{"--pod-network=false"}, func() { node.BringNetwork(t) }, map[string]func() error{
+			"a name": works("http://web"), "a Service": works(address), "a new pod": func() error {
+				c.Must(t, "", "delete", client, "--wait=false")
+				c.Must(t, "", "rollout", "status", "daemonset/client", "--timeout=2m")
+				client = strings.Fields(c.Must(t, "", "get", "pods", "-l", "app=client", "--field-selector=status.phase=Running", "-o", "name"))[0]
+				return nil
+			},
+		}},
+	} {
+		_ = c.agents[0].Process.Signal(syscall.SIGTERM)
+		_ = c.agents[0].Wait()
+		part.before()
+		c.args = part.flags
+		c.start(t, 0)
+		for what, check := range part.checks {
+			plane.Eventually(t, fmt.Sprintf("%s to be as it should with %q", what, part.flags), func(context.Context) error { return check() })
+		}
+	}
+}
+
+// cut takes a node off the link. Requests go elsewhere within two seconds of its Node's being not ready.
+func (c *cluster) cut(t *testing.T) {
+	lost := c.nodes.List[2]
+	lost.Cut(t)
+	plane.Eventually(t, "the node to be not ready", func(context.Context) error {
+		out := c.Must(t, "", "get", "node", lost.Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if out == "True" {
+			return errors.New("it is ready")
+		}
+		return nil
+	})
+	noticed := time.Now()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	var last time.Time
+	asked := 0
+	for time.Since(noticed) < 8*time.Second {
+		began := time.Now()
+		answer, err := client.Get("http://" + c.nodes.List[0].Address.String() + ":30080")
+		asked++
+		if err != nil {
+			last = began
+			continue
+		}
+		_ = answer.Body.Close()
+	}
+	t.Logf("of %d requests the last that failed began %v after the node was seen to be not ready", asked, max(0, last.Sub(noticed)))
+	if last.Sub(noticed) > 2*time.Second {
+		t.Errorf("requests still go to the lost node %v after that", last.Sub(noticed))
+	}
+	lost.Mend(t)
+	plane.Eventually(t, "the node to be back", func(context.Context) error {
+		out := c.Must(t, "", "get", "node", lost.Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if out != "True" {
+			return errors.New("it is not ready")
+		}
+		return nil
+	})
 }
 
 // api asks the API from pods, as their clients do.

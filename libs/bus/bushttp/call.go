@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -346,7 +345,7 @@ func (b body) Read(p []byte) (int, error) {
 		case done:
 			return 0, err
 		case late:
-			return 0, fmt.Errorf("reading over NATS: %w", os.ErrDeadlineExceeded)
+			return 0, deadline.Exceeded("reading over NATS")
 		}
 		<-c.wake
 	}

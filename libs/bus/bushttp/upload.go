@@ -7,9 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 
+	"github.com/garboard/garboard/libs/bus/bushttp/internal/deadline"
 	"github.com/garboard/garboard/libs/bus/bushttp/internal/protocol"
 )
 
@@ -96,7 +96,7 @@ func (c *call) room() (int, error) {
 		case over:
 			return 0, fmt.Errorf("writing over NATS: %w", net.ErrClosed)
 		case late:
-			return 0, fmt.Errorf("writing over NATS: %w", os.ErrDeadlineExceeded)
+			return 0, deadline.Exceeded("writing over NATS")
 		case left > 0:
 			return int(min(left, protocol.MaxBody)), nil
 		}

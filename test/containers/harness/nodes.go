@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,10 @@ type Node struct {
 
 // Programs that nodes need beyond those of Require.
 var nodePrograms = []string{"ip", "nft", "nsenter"}
+
+// podRange is the range of which the nodes of a plane get their pods' addresses by default. This machine has no route
+// there.
+const podRange = "10.244.0.0/16"
 
 // StartNodes builds the images and starts a registry and a number of nodes, which end with the test. It calls
 // Require first.
@@ -81,6 +86,7 @@ func (n *Nodes) connect(ctx context.Context) error {
 		"ip link set "+n.bridge+" up",
 		"sysctl -qw net.ipv4.ip_forward=1",
 		"iptables -w 10 -t nat -I POSTROUTING -s "+subnet+" ! -d "+subnet+" -j MASQUERADE",
+		"ip route replace unreachable "+podRange, // Some networks answer for every address.
 		"iptables -w 10 -I FORWARD -i "+n.bridge+" -j ACCEPT",
 		"iptables -w 10 -I FORWARD -o "+n.bridge+" -j ACCEPT",
 	)
@@ -115,6 +121,19 @@ func (n *Node) link(t testing.TB, state string) {
 	}
 }
 
+// BringNetwork gives the node's runtime a network configuration that is not the node agent's. A bridge of its own
+// connects pods with the node alone.
+func (n *Node) BringNetwork(t testing.TB) {
+	t.Helper()
+	link, err := freeNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.CNIDir(), "00-own.conflist"), []byte(link.conflist(n.dir)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // CNIDir returns the folder in which the node's runtime looks for CNI configurations.
 func (n *Node) CNIDir() string { return filepath.Join(n.dir, "cni") }
 
@@ -137,6 +156,7 @@ func (n *Nodes) end(t testing.TB) {
 		"iptables -w 10 -t nat -D POSTROUTING -s " + subnet + " ! -d " + subnet + " -j MASQUERADE",
 		"iptables -w 10 -D FORWARD -i " + n.bridge + " -j ACCEPT",
 		"iptables -w 10 -D FORWARD -o " + n.bridge + " -j ACCEPT",
+		"ip route delete unreachable " + podRange,
 	}
 	for _, node := range n.List {
 		commands = append(commands, "ip netns delete "+node.Name)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -299,7 +298,7 @@ func (x *exchange) send(f protocol.Frame, buffer *[]byte) (int, error) {
 			return 0, fmt.Errorf("answering over NATS: %w", errRequestOver)
 		case x.writing.Late:
 			x.mu.Unlock()
-			return 0, fmt.Errorf("answering over NATS: %w", os.ErrDeadlineExceeded)
+			return 0, deadline.Exceeded("answering over NATS")
 		}
 		if left := x.granted - min(x.sent, x.granted); left > 0 || len(body) == 0 {
 			f.Number = x.sent
@@ -354,7 +353,7 @@ func (r incoming) Read(p []byte) (int, error) {
 		case done:
 			return 0, err
 		case late:
-			return 0, fmt.Errorf("reading the request over NATS: %w", os.ErrDeadlineExceeded)
+			return 0, deadline.Exceeded("reading the request over NATS")
 		case r.cause() != nil:
 			return 0, fmt.Errorf("reading the request over NATS: %w", r.cause())
 		}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -91,14 +90,6 @@ type tunnelConn struct {
 
 // Read reads what was buffered first.
 func (c *tunnelConn) Read(p []byte) (int, error) { return c.buffered.Read(p) }
-
-// CloseWrite ends the direction to the client.
-func (c *tunnelConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
 
 // Close ends the connection.
 func (c *tunnelConn) Close() error {

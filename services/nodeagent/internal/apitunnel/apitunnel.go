@@ -10,10 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +21,6 @@ import (
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/metric"
-	"github.com/garboard/garboard/libs/nodeapi"
 )
 
 const (
@@ -38,9 +34,14 @@ const (
 	maxConnections = 512
 	// openTimeout bounds the opening of a connection to an apiserver.
 	openTimeout = 15 * time.Second
-	// maxRefusal is how much of an apiserver's refusal is read, in bytes.
-	maxRefusal = 4 << 10
 )
+
+// Conn is a connection of which one direction can be ended.
+type Conn interface {
+	net.Conn
+	// CloseWrite ends the direction in which it writes.
+	CloseWrite() error
+}
 
 // Config configures a Tunnel.
 type Config struct {
@@ -48,9 +49,8 @@ type Config struct {
 	Listen netip.AddrPort
 	// Factory provides the informer of EndpointSlices.
 	Factory *informer.Factory
-	// Transport sends requests to apiservers over the bus. TokenFile holds the token that they present.
-	Transport http.RoundTripper
-	TokenFile string
+	// Open connects with the HTTPS port of some apiserver; see Over. ctx is the connection's life.
+	Open func(ctx context.Context) (Conn, error)
 	// Dial connects to an apiserver's own address; the network if nil.
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	Logger     *slog.Logger
@@ -105,11 +105,11 @@ func (t *Tunnel) Run(ctx context.Context, changed func()) error {
 	}
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
-	tasks.Go(func() { t.watch(ctx, changed) })
+	tasks.Go(func() { t.Probe(ctx, changed) })
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	delays := backoff.Doubling(10*time.Millisecond, time.Second, 0)
 	for {
-		client, err := listener.Accept()
+		client, err := listener.AcceptTCP()
 		if ctx.Err() != nil {
 			if err == nil {
 				_ = client.Close()
@@ -136,10 +136,10 @@ func (t *Tunnel) Run(ctx context.Context, changed func()) error {
 }
 
 // listen listens, and retries until it succeeds or ctx ends.
-func (t *Tunnel) listen(ctx context.Context) (net.Listener, error) {
+func (t *Tunnel) listen(ctx context.Context) (*net.TCPListener, error) {
 	delays := backoff.Doubling(time.Second, 30*time.Second, 0)
 	for {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", t.cfg.Listen.String())
+		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(t.cfg.Listen))
 		if err == nil {
 			return listener, nil
 		}
@@ -154,13 +154,13 @@ func (t *Tunnel) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // serve passes one connection on.
-func (t *Tunnel) serve(ctx context.Context, client net.Conn) {
+func (t *Tunnel) serve(ctx context.Context, client Conn) {
 	defer func() { _ = client.Close() }()
 	t.open.Inc()
 	defer t.open.Dec()
 	life, end := context.WithCancel(ctx)
 	defer end()
-	conn, err := t.connect(life)
+	conn, err := t.cfg.Open(life)
 	if err != nil {
 		t.failed.Inc()
 		if ctx.Err() == nil {
@@ -170,9 +170,8 @@ func (t *Tunnel) serve(ctx context.Context, client net.Conn) {
 	}
 	defer context.AfterFunc(life, func() { _ = errors.Join(conn.Close(), client.Close()) })()
 	var directions sync.WaitGroup
-	copyOne := func(to, from net.Conn) {
-		_, err := io.Copy(to, from)
-		if half, ok := to.(interface{ CloseWrite() error }); err != nil || !ok || half.CloseWrite() != nil {
+	copyOne := func(to, from Conn) {
+		if _, err := io.Copy(to, from); err != nil || to.CloseWrite() != nil {
 			end() // Neither direction is of use without the other.
 		}
 	}
@@ -181,59 +180,9 @@ func (t *Tunnel) serve(ctx context.Context, client net.Conn) {
 	directions.Wait()
 }
 
-// connect connects with some apiserver. ctx is the connection's life.
-func (t *Tunnel) connect(ctx context.Context) (net.Conn, error) {
-	token, err := os.ReadFile(t.cfg.TokenFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading the token of the node's network parts: %w", err)
-	}
-	life, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(openTimeout, cancel)
-	defer late.Stop()
-	request, err := http.NewRequestWithContext(life, http.MethodGet, "http://apiserver"+nodeapi.TunnelPath, nil)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("asking for a connection with an apiserver: %w", err)
-	}
-	request.Header = http.Header{
-		"Connection": {"Upgrade"}, "Upgrade": {nodeapi.DialProtocol}, "Authorization": {"Bearer " + strings.TrimSpace(string(token))},
-	}
-	response, err := t.cfg.Transport.RoundTrip(request)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("asking for a connection with an apiserver: %w", err)
-	}
-	if conn, ok := response.Body.(net.Conn); ok && response.StatusCode == http.StatusSwitchingProtocols {
-		return &tunneled{Conn: conn, end: cancel}, nil
-	}
-	said, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
-	err = errors.Join(err, response.Body.Close())
-	cancel()
-	return nil, errors.Join(fmt.Errorf("the apiserver answered %s: %s", response.Status, strings.TrimSpace(string(said))), err)
-}
-
-// tunneled is a connection whose context ends with it.
-type tunneled struct {
-	net.Conn
-	end func()
-}
-
-// Close ends the connection.
-func (t *tunneled) Close() error {
-	defer t.end()
-	return t.Conn.Close()
-}
-
-// CloseWrite ends the direction to the apiserver.
-func (t *tunneled) CloseWrite() error {
-	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
-// watch tries, again and again, whether the node reaches the apiservers.
-func (t *Tunnel) watch(ctx context.Context, moved func()) {
+// Probe tries until ctx ends, again and again, whether the node reaches the apiservers. It calls moved when Address
+// has changed. Run does it, too.
+func (t *Tunnel) Probe(ctx context.Context, moved func()) {
 	for {
 		if t.slices.HasSynced() {
 			needed := !t.reachable(ctx)

@@ -126,7 +126,8 @@ type upstream struct {
 	silent atomic.Bool
 }
 
-// records of the upstream, by name and type; a name without any does not exist.
+// zoneFile has the records of the upstream, by name; a name without any does not exist. Questions about
+// a name with "fails" fail.
 type zoneFile map[string]string
 
 func newUpstream(t testing.TB, zone zoneFile) *upstream {
@@ -149,6 +150,10 @@ func newUpstream(t testing.TB, zone zoneFile) *upstream {
 				continue
 			}
 			exists = true
+			if records == "fails" {
+				answer.Rcode = mdns.RcodeServerFailure
+				break
+			}
 			for line := range strings.SplitSeq(records, "\n") {
 				rr, err := mdns.NewRR(line)
 				if err != nil || rr == nil {

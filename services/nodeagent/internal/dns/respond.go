@@ -246,40 +246,15 @@ func (s *Server) ask(ctx context.Context, a *ask, name *wire.Name) (forward.Answ
 
 // compose appends the answer of other servers about the end of a chain of aliases. It is authoritative
 // if the chain begins with an alias of the zone.
-func (s *Server) compose(a *ask, out []byte, chain []string, got forward.Answer, authoritative bool) ([]byte, error) {
-	message, err := got.Message()
-	if err != nil {
-		return out, err
-	}
-	ttl := uint32(zoneTTL)
-	for _, rr := range message.Answer {
-		ttl = min(ttl, rr.Header().Ttl)
-	}
-	owner := a.q.Text()
-	aliases := make([]mdns.RR, 0, len(chain)+len(message.Answer))
+func (s *Server) compose(a *ask, out []byte, chain []string, got forward.Answer, authoritative bool) []byte {
+	b := wire.Begin(out, &a.q, a.limit)
+	ttl, owner := got.TTL(zoneTTL), wire.AskedName
 	for _, target := range chain {
-		name := wire.FromWire(target)
-		header := mdns.RR_Header{Name: owner, Rrtype: mdns.TypeCNAME, Class: mdns.ClassINET, Ttl: ttl}
-		owner = name.String()
-		aliases = append(aliases, &mdns.CNAME{Hdr: header, Target: owner})
+		owner = b.Name(owner, mdns.TypeCNAME, ttl, target)
 	}
-	message.Answer = append(aliases, message.Answer...)
-	message.Id, message.Response, message.RecursionAvailable, message.Compress = a.q.ID, true, true, true
-	message.RecursionDesired, message.CheckingDisabled = a.q.RecursionDesired(), a.q.CheckingDisabled()
-	message.AuthenticatedData, message.Rcode, message.Authoritative = false, mdns.RcodeSuccess, authoritative
-	if authoritative {
-		message.Ns, message.Extra = nil, nil // They are not this zone's.
-	}
-	message.Question = []mdns.Question{{Name: a.q.Text(), Qtype: a.q.Type, Qclass: mdns.ClassINET}}
-	if a.q.EDNS {
-		message.SetEdns0(wire.MaxUDP, a.q.DNSSEC)
-	}
-	message.Truncate(a.limit)
-	packed, err := message.Pack()
-	if err != nil {
-		return out, err
-	}
-	return append(out, packed...), nil
+	// What is not an answer would not be this zone's.
+	got.Write(b, !authoritative)
+	return b.Finish(mdns.RcodeSuccess, authoritative)
 }
 
 // sameName reports whether a name has a wire form.

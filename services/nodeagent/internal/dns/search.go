@@ -47,10 +47,7 @@ func (s *Server) outside(ctx context.Context, a *ask, out []byte, chain []string
 		return out, err
 	}
 	if err == nil && (got.Rcode() == mdns.RcodeSuccess || got.Rcode() == mdns.RcodeNameError) {
-		answer, err := s.compose(a, out, chain, got, true)
-		if err == nil {
-			return answer, nil
-		}
+		return s.compose(a, out, chain, got, true), nil
 	}
 	return wire.Begin(out, &a.q, a.limit).Finish(mdns.RcodeServerFailure, false), nil
 }
@@ -118,7 +115,6 @@ var errUnknown = errors.New("other servers do not say whether there is such a na
 // try appends the answer about another name than the one that was asked for. It returns nil if there
 // is no such name.
 func (s *Server) try(ctx context.Context, a *ask, out []byte, name *wire.Name) ([]byte, error) {
-	chain := []string{name.Wire()}
 	if s.inZone(name) {
 		found, _ := s.zone.Lookup(name, a.q.Type, s.own)
 		switch {
@@ -127,7 +123,7 @@ func (s *Server) try(ctx context.Context, a *ask, out []byte, name *wire.Name) (
 		case found.Empty():
 			return s.empty(a, out, mdns.RcodeSuccess), nil
 		}
-		return s.found(ctx, a, out, chain, name, found)
+		return s.found(ctx, a, out, []string{name.Wire()}, name, found)
 	}
 	got, err := s.ask(ctx, a, name)
 	switch {
@@ -138,7 +134,7 @@ func (s *Server) try(ctx context.Context, a *ask, out []byte, name *wire.Name) (
 	case err != nil || got.Rcode() != mdns.RcodeSuccess:
 		return nil, errUnknown
 	case got.Answers() == 0:
-		chain = nil
+		return s.compose(a, out, nil, got, false), nil
 	}
-	return s.compose(a, out, chain, got, false)
+	return s.compose(a, out, []string{name.Wire()}, got, false), nil
 }

@@ -21,6 +21,8 @@ func TestSearch(t *testing.T) {
 	zone := zoneFile{
 		"www.example.com.":               "www.example.com. 60 IN CNAME host.example.com.\nhost.example.com. 10 IN A 192.0.2.1",
 		"intranet.corp.example.com.":     "intranet.corp.example.com. 60 IN A 192.0.2.3",
+		"failing.":                       "failing. 60 IN A 192.0.2.66",
+		"failing.corp.example.com.":      "fails",
 		"v4only.example.com.":            "v4only.example.com. 60 IN A 192.0.2.4",
 		"web.a.svc.other.example.com.":   "web.a.svc.other.example.com. 60 IN A 192.0.2.5",
 		"db.a.svc.cluster.local.":        "db.a.svc.cluster.local. 60 IN A 192.0.2.66",
@@ -58,6 +60,8 @@ func TestSearch(t *testing.T) {
 		{"a", "v4only.example.com.a.svc.cluster.local", "AAAA", "NOERROR; authority: SOA .", true},
 		{"a", "nothing.example.com.a.svc.cluster.local", "A", nxdomain, false},
 		{"a", "missing.a.svc.cluster.local", "A", nxdomain, false},
+		// Nobody knows whether a name before this one exists.
+		{"a", "failing.a.svc.cluster.local", "A", nxdomain, false},
 		{
 			"a", "_http._tcp.web.b.a.svc.cluster.local", "SRV", "NOERROR; _http._tcp.web.b.a.svc.cluster.local. CNAME _http._tcp.web.b.svc.cluster.local., " +
 				"_http._tcp.web.b.svc.cluster.local. SRV 0 100 80 web.b.svc.cluster.local.; extra: web.b.svc.cluster.local. A 10.0.0.3", true,

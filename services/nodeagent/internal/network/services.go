@@ -74,7 +74,7 @@ func (n *Network) tunnel(ctx context.Context, factory *informer.Factory) (tunnel
 		return nil, nil, fmt.Errorf("starting the tunnel to the API: %w", err)
 	}
 	return apitunnel.New(apitunnel.Config{
-		Listen: netip.AddrPortFrom(n.cfg.LocalAddress, apiPort), Factory: factory, Transport: transport, TokenFile: n.cfg.TokenFile,
+		Listen: netip.AddrPortFrom(n.cfg.LocalAddress, apiPort), Factory: factory, Open: apitunnel.Over(transport, n.cfg.TokenFile),
 		Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
 	}), transport.Close, nil
 }
@@ -107,7 +107,7 @@ func (n *Network) serviceCIDRs(ranges informer.SharedInformer[*networkingv1.Serv
 				told[prefix] = true
 				message := fmt.Sprintf("the range of Services %s overlaps %s, a network of this node: addresses that both have lead to Services",
 					prefix, networks[overlaps])
-				n.cfg.Logger.Warn(message)
+				n.cfg.Logger.Warn("a range of Services overlaps a network of this node", "range", prefix, "network", networks[overlaps])
 				n.cfg.Events(n.cfg.Node(), corev1.EventTypeWarning, "ServiceCIDROverlapsNode", message)
 			}
 		}

@@ -134,7 +134,7 @@ func rules(nft knftables.Interface, family knftables.Family, own, all []string) 
 	}
 	tx.Add(&knftables.Table{})
 	tx.Delete(&knftables.Table{})
-	tx.Add(&knftables.Table{Comment: knftables.PtrTo("pod network of the node agent")})
+	tx.Add(&knftables.Table{Comment: new("pod network of the node agent")})
 	set("own", own)
 	set("pods", all)
 	tx.Add(&knftables.Chain{

@@ -117,6 +117,56 @@ func TestTunneled(t *testing.T) {
 	}
 }
 
+// TestTheNodeChanges: a new Node and another address of the node make another end of the tunnels.
+func TestTheNodeChanges(t *testing.T) {
+	a, b, _, podA, podB, nodes := apart(t)
+	a.must(true, nodes, Auto)
+	b.must(true, nodes, Auto)
+	again := nodes[0].DeepCopy()
+	again.UID = "another"
+	nodes = []*corev1.Node{again, nodes[1]}
+	for _, n := range []*labNode{a, b} {
+		n.must(true, nodes, Auto)
+		n.must(false, nodes, Auto)
+	}
+	connected(podA, podB)
+
+	a.space.address("eth0", "10.1.0.9/24")
+	a.address = netip.MustParseAddr("10.1.0.9")
+	again.Status.Addresses[0].Address = "10.1.0.9"
+	for _, n := range []*labNode{a, b} {
+		n.must(true, nodes, Auto)
+		n.must(false, nodes, Auto)
+	}
+	connected(podA, podB)
+}
+
+// TestARoutedPeerMoves: a peer gets another address on the link.
+func TestARoutedPeerMoves(t *testing.T) {
+	a, b, podA, podB, nodes := pair(t)
+	a.must(true, nodes, Auto)
+	b.must(true, nodes, Auto)
+	b.do(func() error { // The first address of a network takes the others along.
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		for _, old := range prefixes("10.0.0.2/24 fd00::2/64") {
+			err = errors.Join(err, netlink.AddrDel(link, &netlink.Addr{IPNet: ipNet(old)}))
+		}
+		return err
+	})
+	b.space.address("eth0", "10.0.0.9/24 fd00::9/64")
+	b.address = netip.MustParseAddr("10.0.0.9")
+	nodes = []*corev1.Node{nodes[0], node("b", 1, "10.0.0.9 fd00::9", "10.244.2.0/24 fd02::/64")}
+	if _, err := b.bring(nodes, Auto); err != nil {
+		t.Fatal(err)
+	}
+	a.must(true, nodes, Auto)
+	a.must(false, nodes, Auto)
+	connected(podA, podB)
+}
+
 // addresses returns the addresses of an interface that are not link-local.
 func (n *labNode) addresses(name string) (all []netip.Addr) {
 	n.t.Helper()
@@ -331,53 +381,6 @@ func TestRemove(t *testing.T) {
 	}
 	if len(a.addresses(DefaultBridge)) != 2 {
 		t.Error("the bridge lost its addresses, which pods use")
-	}
-}
-
-// TestForwardPolicy: another program's policy to drop what is forwarded does not keep pods apart.
-func TestForwardPolicy(t *testing.T) {
-	a, b, podA, podB, nodes := pair(t)
-	programs := []string{"iptables", "ip6tables"}
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip(program + " is not installed")
-		}
-		a.run(program, "-P", "FORWARD", "DROP")
-	}
-	a.must(true, nodes, Auto)
-	b.must(true, nodes, Auto)
-	a.must(false, nodes, Auto)
-	connected(podA, podB)
-	reaches(podA, b.space, "10.0.0.2", "10.0.0.1")
-
-	chain := a.run("iptables", "-S", forwardChain)
-	for _, damage := range [][]string{{"-F", forwardChain}, {"-D", "FORWARD", "-j", forwardChain}, {"-D", forwardChain, "1"}} {
-		for _, program := range programs {
-			a.run(program, damage...)
-		}
-		a.must(true, nodes, Auto)
-		a.must(false, nodes, Auto)
-		connected(podA, podB)
-		if again := a.run("iptables", "-S", forwardChain); again != chain {
-			t.Errorf("after %v the chain is\n%s", damage, again)
-		}
-	}
-
-	// The rules follow the Nodes while the policy is another one, too.
-	a.run("iptables", "-P", "FORWARD", "ACCEPT")
-	more := append(slices.Clone(nodes), node("c", 0, "10.0.0.3", "10.244.9.0/24"))
-	a.must(true, more, Auto)
-	a.must(false, more, Auto)
-	if chain := a.run("iptables", "-S", forwardChain); !strings.Contains(chain, "-d 10.244.9.0/24 -j ACCEPT") {
-		t.Errorf("the chain is\n%s", chain)
-	}
-	a.run("iptables", "-P", "FORWARD", "DROP")
-	a.do(func() error { return a.kernel.remove(t.Context(), DefaultBridge) })
-	if rules := a.run("iptables", "-S"); strings.Contains(rules, forwardChain) {
-		t.Errorf("left: %s", rules)
-	}
-	if seen, err := ask(podA, podB, "10.244.2.7", noAnswerTimeout); err == nil {
-		t.Errorf("the policy is gone: seen from %s", seen)
 	}
 }
 

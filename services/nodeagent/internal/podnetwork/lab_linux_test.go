@@ -129,7 +129,7 @@ func (s *space) address(name string, networks string) {
 func (s *space) gateway(gateways string) {
 	s.t.Helper()
 	s.do(func() error {
-		for _, gateway := range strings.Fields(gateways) {
+		for gateway := range strings.FieldsSeq(gateways) {
 			if err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(gateway)}); err != nil {
 				return fmt.Errorf("adding the gateway %s: %w", gateway, err)
 			}
@@ -250,13 +250,13 @@ func ask(from, to *space, address string, within time.Duration) (seen string, er
 		if err != nil {
 			return err
 		}
-		defer conn.Close()
-		if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
-			return err
+		err = conn.SetDeadline(time.Now().Add(within))
+		if err == nil {
+			var text []byte
+			text, err = io.ReadAll(conn)
+			seen = string(text)
 		}
-		text, err := io.ReadAll(conn)
-		seen = string(text)
-		return err
+		return errors.Join(err, conn.Close())
 	})
 	_ = listener.Close()
 	<-ended
@@ -291,7 +291,7 @@ func (n *labNode) traces() string {
 		}
 		return err
 	})
-	for _, line := range strings.Split(n.run("nft", "list", "ruleset"), "\n") {
+	for line := range strings.SplitSeq(n.run("nft", "list", "ruleset"), "\n") {
 		if strings.Contains(line, filterTable) || strings.Contains(line, forwardChain) {
 			found = append(found, strings.TrimSpace(line))
 		}

@@ -25,7 +25,7 @@ func node(name string, age int, addresses, cidrs string) *corev1.Node {
 		},
 		Spec: corev1.NodeSpec{PodCIDRs: strings.Fields(cidrs)},
 	}
-	for _, address := range strings.Fields(addresses) {
+	for address := range strings.FieldsSeq(addresses) {
 		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
 	}
 	return n
@@ -43,7 +43,7 @@ func machine() Host {
 
 func prefixes(text string) []netip.Prefix {
 	var all []netip.Prefix
-	for _, one := range strings.Fields(text) {
+	for one := range strings.FieldsSeq(text) {
 		all = append(all, netip.MustParsePrefix(one))
 	}
 	return all

@@ -1,14 +1,17 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -118,5 +121,71 @@ func BenchmarkVerification(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkEndpointCount adds and removes an endpoint of one Service among many, which changes a rule:
+// the kernel then checks all rules for loops.
+func BenchmarkEndpointCount(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t := populated(b, n)
+			round := 0
+			for b.Loop() {
+				round++
+				endpointSlices := benchSlices(n/2, 0)
+				endpointSlices[0].Endpoints = endpointSlices[0].Endpoints[:endpointsEach-round%2]
+				unit, _ := rules.Compile(ruleset.IPv4, benchNode(), benchService(n/2), endpointSlices, netip.AddrPort{})
+				change, _ := t.put(&unit, true)
+				if err := t.apply([]*ruleset.Change{change}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkFirstPacket opens a connection through the first and through the last of 10,000 Services.
+func BenchmarkFirstPacket(b *testing.B) {
+	const n = 10_000
+	t := populated(b, n)
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, services, _ := net.ParseCIDR("10.96.0.0/12")
+	err = errors.Join(netlink.LinkSetUp(loopback), netlink.AddrAdd(loopback, &netlink.Addr{IPNet: host("10.200.0.1")}),
+		netlink.RouteAdd(&netlink.Route{LinkIndex: loopback.Attrs().Index, Dst: services, Scope: netlink.SCOPE_LINK}))
+	listener, listenErr := net.Listen("tcp", "10.200.0.1:8080")
+	if err = errors.Join(err, listenErr); err != nil {
+		b.Fatal(err)
+	}
+	for _, i := range []int{0, n - 1} {
+		endpointSlices := benchSlices(i, 1)
+		endpointSlices[0].Endpoints = endpointSlices[0].Endpoints[:1]
+		unit, _ := rules.Compile(ruleset.IPv4, benchNode(), benchService(i), endpointSlices, netip.AddrPort{})
+		change, _ := t.put(&unit, true)
+		if err := t.apply([]*ruleset.Change{change}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	// The thread is in the namespace, which that of a sub-benchmark would not be.
+	const connections = 500
+	for _, i := range []int{0, n - 1, 0, n - 1} {
+		start := time.Now()
+		for range connections {
+			client, err := net.Dial("tcp", net.JoinHostPort(benchService(i).Spec.ClusterIP, "80"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			server, err := listener.Accept()
+			if err = errors.Join(err, client.Close(), server.Close()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.Logf("a connection through service %d: %v", i+1, time.Since(start)/connections)
+	}
+	if err := listener.Close(); err != nil {
+		b.Fatal(err)
 	}
 }

@@ -27,11 +27,12 @@ import (
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
-// patience is how long a client waits for an answer that does not come. Over IPv6, the kernel heeds
-// only the second refusal of a client that it shares, after it has tried again in a second.
+// patience is how long a client waits for an answer; silence is how long it waits for none. A new link
+// may lose packets for a second, and over IPv6 the kernel heeds only the second refusal of a client
+// that it shares, a second after the first.
 const (
-	patience        = 400 * time.Millisecond
-	refusalPatience = 3 * time.Second
+	patience = 10 * time.Second
+	silence  = 400 * time.Millisecond
 )
 
 // plan has the addresses of a lab.
@@ -287,7 +288,7 @@ func (l *lab) dialFor(timeout time.Duration, ns netns.NsHandle, addr string, por
 			answer = outcome(err)
 			return
 		}
-		answer = read(conn)
+		answer = read(conn, timeout)
 		l.must(conn.Close())
 	})
 	return answer
@@ -297,8 +298,8 @@ func (l *lab) dialFor(timeout time.Duration, ns netns.NsHandle, addr string, por
 func (l *lab) expect(who string, ns netns.NsHandle, addr string, port int, want string) {
 	l.t.Helper()
 	timeout := patience
-	if want == "refused" {
-		timeout = refusalPatience
+	if want == "nothing" {
+		timeout = silence
 	}
 	if got := l.dialFor(timeout, ns, addr, port); !strings.HasPrefix(got, want) {
 		l.t.Errorf("%s at %s port %d: got %q, want %q", who, addr, port, got, want)
@@ -316,8 +317,8 @@ func outcome(err error) string {
 	return err.Error()
 }
 
-func read(conn net.Conn) string {
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+func read(conn net.Conn, timeout time.Duration) string {
+	if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return err.Error()
 	}
 	line, err := bufio.NewReader(conn).ReadString('\n')

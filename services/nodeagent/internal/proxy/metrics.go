@@ -38,7 +38,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		prometheus.LinearBuckets(60, 5, 12), prometheus.LinearBuckets(120, 30, 7))
 	return &metrics{
 		duration:      r.histogram("sync_proxy_rules_duration_seconds", "Duration of a sync of the packet rules.", short),
-		full:          r.histogram("sync_full_proxy_rules_duration_seconds", "Duration of a comparison of all packet rules with the kernel.", short),
+		full:          r.histogram("sync_full_proxy_rules_duration_seconds", "Duration of a sync that compared all rules with the kernel.", short),
 		partial:       r.histogram("sync_partial_proxy_rules_duration_seconds", "Duration of a sync of what has changed.", short),
 		programming:   r.histogram("network_programming_duration_seconds", "Time from a change of a pod to the rules that follow it.", long),
 		lastSync:      r.gauges("sync_proxy_rules_last_timestamp_seconds", "Time of the last successful sync.", familyLabel),
@@ -67,7 +67,8 @@ func (r registering) histogram(name, help string, buckets []float64) *prometheus
 }
 
 func (r registering) counters(name, help string) *prometheus.CounterVec {
-	return metric.Register(r.Registerer, prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{familyLabel}))
+	opts := prometheus.CounterOpts{Name: prefix + name, Help: help}
+	return metric.Register(r.Registerer, prometheus.NewCounterVec(opts, []string{familyLabel}))
 }
 
 func (r registering) gauges(name, help string, labels ...string) *prometheus.GaugeVec {

@@ -103,7 +103,13 @@ func TestExchange(t *testing.T) {
 		return func(asked []byte) [][]byte { return [][]byte{answer(asked, change)} }
 	}
 	after := func(change func(*dns.Msg)) func([]byte) [][]byte {
-		return func(asked []byte) [][]byte { return [][]byte{answer(asked, change), honest(asked)} }
+		return func(asked []byte) [][]byte {
+			forged := answer(asked, func(m *dns.Msg) {
+				m.Answer = append(m.Answer, m.Answer[0])
+				change(m)
+			})
+			return [][]byte{forged, honest(asked)}
+		}
 	}
 	overTCP := func(asked []byte) []byte {
 		packed := answer(asked, nil)
@@ -243,8 +249,11 @@ func FuzzUpstreamAnswer(f *testing.F) {
 				t.Errorf("served %v", served)
 			}
 		}
-		if _, err := (Answer{stored: stored, stale: staleTTL}).Message(); err != nil {
-			t.Errorf("reading the stored answer: %v", err)
+		b := wire.Begin(nil, &question, wire.MaxUDP)
+		Answer{stored: stored, stale: staleTTL}.Write(b, true)
+		composed := new(dns.Msg)
+		if data := b.Finish(dns.RcodeSuccess, false); composed.Unpack(data) != nil || len(data) > wire.MaxUDP {
+			t.Errorf("composed %q", data)
 		}
 	})
 }

@@ -170,8 +170,8 @@ func (w *world) show(answer Answer, err error) string {
 	if err != nil {
 		return "error"
 	}
-	message, err := answer.Message()
-	if err != nil {
+	message := new(dns.Msg)
+	if err := message.Unpack(answer.AppendTo(nil, new(wire.Question), wire.MaxTCP)); err != nil {
 		w.t.Fatal(err)
 	}
 	parts := []string{dns.RcodeToString[answer.Rcode()]}

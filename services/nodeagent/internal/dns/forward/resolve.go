@@ -38,8 +38,12 @@ func (a Answer) AppendTo(out []byte, q *wire.Question, limit int) []byte {
 	return a.stored.AppendTo(out, q, limit, a.age, a.stale)
 }
 
-// Message returns a copy of the answer, for changes.
-func (a Answer) Message() (*dns.Msg, error) { return a.stored.Message(a.age, a.stale) }
+// TTL returns the shortest time to live of its records in seconds, but at most longest.
+func (a Answer) TTL(longest uint32) uint32 { return a.stored.TTL(longest, a.age, a.stale) }
+
+// Write writes the answer's records to the answer to another question; those that are no answers only
+// if others is set.
+func (a Answer) Write(b *wire.Builder, others bool) { a.stored.Write(b, others, a.age, a.stale) }
 
 // ErrBusy is the fault of a question that comes while too many others are in flight.
 var ErrBusy = errors.New("too many questions in flight")

@@ -144,11 +144,13 @@ func TestStored(t *testing.T) {
 			q := asked(t, tt.change)
 			data := s.AppendTo([]byte("xx"), q, MaxUDP, tt.age, tt.stale)
 			got := unpack(t, data[2:])
-			message, err := s.Message(tt.age, tt.stale)
-			if err != nil {
-				t.Fatal(err)
+			b := Begin(nil, q, MaxUDP)
+			s.Write(b, true, tt.age, tt.stale)
+			written := unpack(t, b.Finish(dns.RcodeSuccess, false))
+			if len(written.Answer) != 2 || len(written.Ns) != 1 || written.Answer[0].Header().Name != "www.example.com." {
+				t.Errorf("wrote %v", written)
 			}
-			for _, m := range []*dns.Msg{got, message} {
+			for _, m := range []*dns.Msg{got, written} {
 				ttls := fmt.Sprint(m.Answer[0].Header().Ttl, m.Answer[1].Header().Ttl, m.Ns[0].Header().Ttl)
 				if ttls != tt.ttls {
 					t.Errorf("got times to live %s, want %s", ttls, tt.ttls)
@@ -161,6 +163,34 @@ func TestStored(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+func TestStoredSections(t *testing.T) {
+	answer := reply(t, dns.RcodeSuccess, "www.example.com. 100 IN CNAME a.example.com.", "a.example.com. 20 IN A 192.0.2.1")
+	extra, _ := dns.NewRR("mail.example.com. 5 IN A 192.0.2.2")
+	answer.Extra = []dns.RR{extra}
+	s, err := Store(answer, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, others := range []bool{false, true} {
+		b := Begin(nil, asked(t, nil), MaxUDP)
+		s.Write(b, others, 0, 0)
+		got := unpack(t, b.Finish(dns.RcodeSuccess, false))
+		if len(got.Answer) != 2 || len(got.Ns) != 0 || (len(got.Extra) == 1) != others {
+			t.Errorf("with others: %v: wrote %v", others, got)
+		}
+	}
+	for _, tt := range []struct {
+		longest uint32
+		age     time.Duration
+		stale   uint32
+		want    uint32
+	}{{30, 0, 0, 20}, {10, 0, 0, 10}, {30, 15 * time.Second, 0, 5}, {30, time.Minute, 0, 0}, {50, time.Minute, 40, 40}, {30, time.Minute, 40, 30}} {
+		if got := s.TTL(tt.longest, tt.age, tt.stale); got != tt.want {
+			t.Errorf("%+v: got %d", tt, got)
+		}
 	}
 }
 

@@ -3,8 +3,6 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
-
-	"github.com/miekg/dns"
 )
 
 // Sizes in bytes. MaxUDP is also what this server accepts over UDP and says so (EDNS0): larger
@@ -150,9 +148,11 @@ type Record struct {
 	Type uint16
 	// TTLAt and End are offsets: of the time to live, and behind the record.
 	TTLAt, End int
-	class      uint16
-	ttl        uint32
-	root       bool
+	// at is where the record begins.
+	at    int
+	class uint16
+	ttl   uint32
+	root  bool
 }
 
 // TTL is the record's time to live in seconds.
@@ -184,7 +184,7 @@ func readRecord(message []byte, at int) (Record, bool) {
 	}
 	r := Record{
 		Type: binary.BigEndian.Uint16(message[at:]), class: binary.BigEndian.Uint16(message[at+2:]),
-		ttl: binary.BigEndian.Uint32(message[at+4:]), TTLAt: at + 4, root: at == begin+1,
+		ttl: binary.BigEndian.Uint32(message[at+4:]), TTLAt: at + 4, at: begin, root: at == begin+1,
 	}
 	r.End = at + 10 + int(binary.BigEndian.Uint16(message[at+8:]))
 	return r, r.End <= len(message)
@@ -217,15 +217,3 @@ func Records(message []byte) ([]Record, bool) {
 	}
 	return records, true
 }
-
-// Text returns the name that is asked for as text, in the asker's upper and lower case.
-func (q *Question) Text() string {
-	text, _, err := dns.UnpackDomainName(q.section, 0)
-	if err != nil {
-		return "."
-	}
-	return text
-}
-
-// RecursionDesired reports whether the asker wants the server to ask others.
-func (q *Question) RecursionDesired() bool { return q.flags&bitRD != 0 }

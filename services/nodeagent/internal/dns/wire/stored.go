@@ -3,19 +3,21 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 )
 
 // Stored is an answer of another server, as it is kept: without extensions, ready to be copied.
-// Nothing changes it.
 type Stored struct {
 	message []byte
 	records []place
 	rcode   int
 	// ad and tc are bits that the other server set.
 	ad, tc bool
+	// raws are the records without compression, once they were needed.
+	raws atomic.Pointer[[]raw]
 }
 
 // place is where a record has its time to live and its end.
@@ -59,8 +61,11 @@ func Store(answer *dns.Msg, maxTTL time.Duration) (*Stored, error) {
 // Rcode is the answer's code.
 func (s *Stored) Rcode() int { return s.rcode }
 
-// Size is how many bytes it takes to keep the answer.
-func (s *Stored) Size() int { return len(s.message) + 4*len(s.records) }
+// Size is how many bytes it takes at most to keep the answer.
+func (s *Stored) Size() int {
+	const perRecord = 4 + 40 // a place and a raw
+	return len(s.message) + s.maxExpanded() + perRecord*len(s.records)
+}
 
 // count returns the number of records of a section.
 func (s *Stored) count(section int) int { return int(binary.BigEndian.Uint16(s.message[6+2*section:])) }
@@ -117,21 +122,76 @@ func (s *Stored) AppendTo(out []byte, q *Question, limit int, age time.Duration,
 	return out
 }
 
-// Message returns a copy of the answer as a message, with times to live as AppendTo has them.
-func (s *Stored) Message(age time.Duration, stale uint32) (*dns.Msg, error) {
+// raw is a record that refers to no other part of its message.
+type raw struct {
+	section int
+	bytes   []byte
+	// ttlAt is where the time to live is.
+	ttlAt int
+}
+
+// expanded returns the records without compression. It keeps them, since searches ask for them again.
+func (s *Stored) expanded() []raw {
+	if known := s.raws.Load(); known != nil {
+		return *known
+	}
 	message := new(dns.Msg)
 	if err := message.Unpack(s.message); err != nil {
-		return nil, err
+		return nil
 	}
-	for _, records := range [][]dns.RR{message.Answer, message.Ns, message.Extra} {
-		for _, rr := range records {
-			header := rr.Header()
-			header.Ttl -= min(header.Ttl, uint32(age/time.Second))
-			if stale != 0 {
-				header.Ttl = stale
-			}
+	packed, err := message.Pack()
+	if err != nil {
+		return nil
+	}
+	records, _ := Records(packed)
+	raws := make([]raw, 0, len(records))
+	for i, r := range records {
+		section := answers
+		for before := s.count(answers); i >= before && section < additionals; before += s.count(section) {
+			section++
+		}
+		raws = append(raws, raw{section: section, bytes: packed[r.at:r.End], ttlAt: r.TTLAt - r.at})
+	}
+	if len(packed) <= s.maxExpanded() {
+		s.raws.Store(&raws)
+	}
+	return raws
+}
+
+// maxExpanded is how many bytes without compression are kept: few long names can stand in many records.
+func (s *Stored) maxExpanded() int { return MinUDP + 2*len(s.message) }
+
+// ttl returns the record's time to live, in seconds.
+func (r raw) ttl() uint32 { return binary.BigEndian.Uint32(r.bytes[r.ttlAt:]) }
+
+// TTL returns the shortest time to live of the answers, in seconds, but at most longest. Age and stale
+// are as for AppendTo.
+func (s *Stored) TTL(longest uint32, age time.Duration, stale uint32) uint32 {
+	if stale != 0 {
+		return min(stale, longest)
+	}
+	for _, r := range s.expanded() {
+		if r.section == answers {
+			longest = min(longest, r.ttl()-min(r.ttl(), uint32(age/time.Second)))
 		}
 	}
-	message.Truncated, message.AuthenticatedData = s.tc, s.ad
-	return message, nil
+	return longest
+}
+
+// Write writes the records to the answer to another question, with times to live as AppendTo has them;
+// only the answers if others are not wanted.
+func (s *Stored) Write(b *Builder, others bool, age time.Duration, stale uint32) {
+	for _, r := range s.expanded() {
+		if r.section != answers && !others || !b.room(len(r.bytes)-10) {
+			continue
+		}
+		ttl := r.ttl() - min(r.ttl(), uint32(age/time.Second))
+		if stale != 0 {
+			ttl = stale
+		}
+		at := len(b.out) + r.ttlAt
+		b.counts[r.section]++
+		b.out = append(b.out, r.bytes...)
+		binary.BigEndian.PutUint32(b.out[at:], ttl)
+	}
 }

@@ -232,7 +232,7 @@ func TestMergedChangesAreOne(t *testing.T) {
 func TestRepair(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	l, k := started(t)
-	for range 2000 {
+	for range 400 {
 		name := string(rune('a' + random.IntN(6)))
 		switch random.IntN(5) {
 		case 0:

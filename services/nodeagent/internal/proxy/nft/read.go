@@ -142,7 +142,7 @@ func (r *reader) elements(m received) {
 
 func (r *reader) element(set string, buf []byte) {
 	key, ok := parseKey(r.family, kindOf(set), attribute(attribute(buf, elementKey), dataValue))
-	if !ok {
+	if _, known := r.actual.Sets[set]; !known || !ok {
 		return
 	}
 	var value ruleset.Value

@@ -214,6 +214,10 @@ func TestEndpointConditions(t *testing.T) {
 			service(externalLocal), []discoveryv1.Endpoint{endpoint(here, fading), endpoint(there)}, nil,
 			[]expectation{{podToCluster, there + ":8080"}, {toNodePort, here + ":8080"}},
 		},
+		"only another node's serves": {
+			service(externalLocal), []discoveryv1.Endpoint{endpoint(here, gone), endpoint(there, fading)}, nil,
+			[]expectation{{podToCluster, there + ":8080"}, {toNodePort, "drop"}},
+		},
 		"none serves": {
 			service(), []discoveryv1.Endpoint{endpoint(here, gone), endpoint(there, starting)}, nil,
 			[]expectation{{podToCluster, "reject"}},
@@ -278,6 +282,9 @@ func TestSourceRanges(t *testing.T) {
 		"other family only": {service(ranges("2001:db8::/32")), ready, nil, []expectation{{toBalancer, here + ":8080 masquerade"}}},
 		"the node reaches a balancer's IP that it has itself": {service(ranges("192.0.2.0/24")), ready, nil, []expectation{
 			{packet{from: balancerIP, to: balancerIP, port: 80, output: true}, here + ":8080 masquerade"}, {toBalancer, "drop"},
+		}},
+		"the node reaches such an IP only if it is in the ranges": {service(ranges("10.0.0.0/8")), ready, nil, []expectation{
+			{packet{from: balancerIP, to: balancerIP, port: 80, output: true}, "drop"},
 		}},
 		"also without endpoints": {service(ranges("10.0.0.0/8")), nil, nil, []expectation{{toBalancer, "drop"}, {podToBalancer, "reject"}}},
 	})

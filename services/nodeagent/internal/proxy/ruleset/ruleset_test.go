@@ -337,3 +337,60 @@ func TestHookNames(t *testing.T) {
 		}
 	}
 }
+
+func TestChoices(t *testing.T) {
+	one := ruleset.Translate{To: endpoints("10.0.0.1:80")}
+	two := ruleset.Translate{To: endpoints("10.0.0.1:80", "10.0.0.2:81"), ID: 300}
+	if got := one.Choices(); got != nil {
+		t.Errorf("an endpoint that is part of the rule has elements: %v", got)
+	}
+	for i, choice := range two.Choices() {
+		key := ruleset.Key{ID: 300, Index: uint32(i)}
+		if choice.Set != ruleset.EndpointsMap(300) || choice.Key != key || choice.Value.To != two.To[i] || choice.Value.Verdict != (ruleset.Verdict{}) {
+			t.Errorf("choice %d is %+v", i, choice)
+		}
+	}
+	chain := sealed(ruleset.Rule{ruleset.New{}, two}, ruleset.Rule{one}, ruleset.Rule{ruleset.Reject{}})
+	if got := chain.Choices(); !slices.Equal(got, two.Choices()) {
+		t.Errorf("the chain's choices are %v", got)
+	}
+}
+
+// FuzzName looks for two Services whose chains have one name.
+func FuzzName(f *testing.F) {
+	form := regexp.MustCompile(`^service-[a-z2-7]{20}$`)
+	f.Add("default", "web", "defaultweb", "")
+	f.Add(`a" "b`, "c", "a", `b" "c`)
+	f.Add("\xff", "", "\ufffd", "")
+	f.Fuzz(func(t *testing.T, namespace, name, otherNamespace, otherName string) {
+		one, other := ruleset.Name("service", namespace, name), ruleset.Name("service", otherNamespace, otherName)
+		if !form.MatchString(one) || !form.MatchString(other) {
+			t.Errorf("names %q and %q", one, other)
+		}
+		if equal := namespace == otherNamespace && name == otherName; (one == other) != equal {
+			t.Errorf("%q/%q is %q and %q/%q is %q", namespace, name, one, otherNamespace, otherName, other)
+		}
+		if (ruleset.ID(one) == ruleset.ID(other)) != (one == other) {
+			t.Errorf("IDs %d and %d of %q and %q", ruleset.ID(one), ruleset.ID(other), one, other)
+		}
+	})
+}
+
+func TestMergeKeepsOrder(t *testing.T) {
+	var all ruleset.Change
+	for _, name := range []string{"a", "b"} {
+		all.Merge(&ruleset.Change{
+			Sets: []ruleset.Set{{Name: name}}, Chains: []ruleset.Chain{{Name: name}}, Rebase: []string{name}, Empty: []string{name},
+			DropSets: []string{name},
+		})
+	}
+	want := []string{"a", "b"}
+	if !slices.Equal(all.Rebase, want) || !slices.Equal(all.Empty, want) || !slices.Equal(all.DropSets, want) ||
+		all.Sets[1].Name != "b" || all.Chains[1].Name != "b" || all.Rebuild {
+		t.Errorf("merged: %+v", all)
+	}
+	all.Merge(&ruleset.Change{Rebuild: true})
+	if !all.Rebuild || len(all.Sets) != 2 {
+		t.Errorf("with a rebuilding: %+v", all)
+	}
+}

@@ -15,7 +15,6 @@ const MaxFunctionLines = 80
 var longFunctions = map[string]string{
 	"libs/scheme workloadRows": isTable,
 	"libs/scheme clusterRows":  isTable,
-	"libs/scheme podRows":      isTable,
 	"libs/scheme storageRows":  isTable,
 	"services/apiserver/internal/upkeep/bootstraproles forWorkloads": isTable,
 	"test/containers/images/busybox run":                             "each case is one of the commands of the tests' image",

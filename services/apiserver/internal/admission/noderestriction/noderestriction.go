@@ -296,6 +296,9 @@ func (r *restriction) ownNode() error {
 		if own.Spec.ConfigSource != nil { //nolint:staticcheck // Kubernetes still checks it.
 			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", r.node)
 		}
+		if len(own.Spec.PodCIDRs) > 0 || own.Spec.PodCIDR != "" {
+			return ownCIDRs(r.node)
+		}
 		if others := foreignLabels(own.Labels, nil); len(others) > 0 {
 			return fmt.Errorf("node %q is not allowed to set the following labels: %s", r.node, strings.Join(others, ", "))
 		}
@@ -308,6 +311,8 @@ func (r *restriction) ownNode() error {
 	switch {
 	case own.Spec.ConfigSource != nil && !apiequality.Semantic.DeepEqual(own.Spec.ConfigSource, old.Spec.ConfigSource): //nolint:staticcheck // As above.
 		return fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", r.node)
+	case own.Spec.PodCIDR != old.Spec.PodCIDR || !slices.Equal(own.Spec.PodCIDRs, old.Spec.PodCIDRs):
+		return ownCIDRs(r.node)
 	case !apiequality.Semantic.DeepEqual(own.Spec.Taints, old.Spec.Taints):
 		return fmt.Errorf("node %q is not allowed to modify taints", r.node)
 	case !apiequality.Semantic.DeepEqual(own.OwnerReferences, old.OwnerReferences):
@@ -317,6 +322,12 @@ func (r *restriction) ownNode() error {
 		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(others, ", "))
 	}
 	return nil
+}
+
+// ownCIDRs refuses a node's choice of its pod CIDRs, which Kubernetes allows: the other nodes send it the packets
+// for these ranges.
+func ownCIDRs(node string) error {
+	return fmt.Errorf("node %q is not allowed to set its pod CIDRs", node)
 }
 
 // token checks a token request: it must be for a pod of the node, and for an audience that the pod

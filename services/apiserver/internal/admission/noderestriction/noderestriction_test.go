@@ -170,6 +170,11 @@ func TestNodeRestriction(t *testing.T) {
 			`node "n1" is not allowed to set the following labels: a.node-restriction.kubernetes.io/b, node-restriction.kubernetes.io/z, node-role.kubernetes.io/control-plane, x.k8s.io/y`},
 		"registering with a config source": {admission.Request{Verb: admission.Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.ConfigSource = &corev1.NodeConfigSource{} })}, //nolint:staticcheck // Kubernetes still checks it.
 			`node "n1" is not allowed to create pods with a non-nil configSource`},
+		"creating itself with CIDRs": {admission.Request{Verb: admission.Create, Kind: nodes, Object: nodeNamed("n1", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"8.0.0.0/8"} })},
+			`node "n1" is not allowed to set its pod CIDRs`},
+		"choosing a CIDR": {update(nodeNamed("n1"), nodeNamed("n1", func(n *corev1.Node) { n.Spec.PodCIDR = "8.0.0.0/8" })), `node "n1" is not allowed to set its pod CIDRs`},
+		"keeping its CIDRs": {update(nodeNamed("n1", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.244.0.0/24"} }),
+			nodeNamed("n1", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.244.0.0/24"} })), ""},
 		"deleting itself":          {admission.Request{Verb: admission.Delete, Kind: nodes, Name: "n1"}, ""},
 		"deleting another node":    {admission.Request{Verb: admission.Delete, Kind: nodes, Name: "n2"}, `node "n1" is not allowed to modify node "n2"`},
 		"setting an own label":     {update(nodeNamed("n1"), nodeNamed("n1", labels("mine/x"))), ""},

@@ -42,7 +42,7 @@ func (n *Network) runProxy(ctx context.Context, group *errgroup.Group, factory *
 	}
 	told := map[netip.Prefix]bool{}
 	services, err := proxy.New(proxy.Config{
-		Factory: factory, NodeName: n.cfg.NodeName, NodeIPs: []netip.Addr{n.cfg.Address},
+		Factory: factory, NodeName: n.cfg.NodeName, NodeIPs: n.addresses(),
 		Zone:              func() string { return n.cfg.Node().Labels[corev1.LabelTopologyZone] },
 		PodCIDRs:          n.podCIDRs,
 		ServiceCIDRs:      func() []netip.Prefix { return n.serviceCIDRs(ranges, told) },
@@ -77,6 +77,23 @@ func (n *Network) tunnel(ctx context.Context, factory *informer.Factory) (tunnel
 		Listen: netip.AddrPortFrom(n.cfg.LocalAddress, apiPort), Factory: factory, Open: apitunnel.Over(transport, n.cfg.TokenFile),
 		Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
 	}), transport.Close, nil
+}
+
+// addresses returns the node's address and, if the machine has one, an address of the other IP family, in which Services
+// are then served, too.
+func (n *Network) addresses() []netip.Addr {
+	own := []netip.Addr{n.cfg.Address}
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return own
+	}
+	for _, address := range found {
+		prefix, err := netip.ParsePrefix(address.String())
+		if err == nil && prefix.Addr().Unmap().IsGlobalUnicast() && prefix.Addr().Unmap().Is4() != n.cfg.Address.Is4() {
+			return append(own, prefix.Addr().Unmap())
+		}
+	}
+	return own
 }
 
 // podCIDRs returns the ranges of the node's pods.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -25,6 +27,23 @@ const (
 type linux struct{ filter *filter }
 
 func newKernel() kernel { return &linux{filter: newFilter()} }
+
+// bridgeFilter is there if the kernel shows rules what crosses a bridge.
+const bridgeFilter = "/proc/sys/net/bridge"
+
+// prepare has the kernel show rules what crosses a bridge. Otherwise a pod that asks a Service is answered by a pod
+// of its own node past the rules, from an address that it did not ask.
+func (l *linux) prepare(ctx context.Context) error {
+	if _, err := os.Stat(bridgeFilter); err == nil {
+		return nil
+	}
+	_ = exec.CommandContext(ctx, "modprobe", "br_netfilter").Run() // The next line tells.
+	if _, err := os.Stat(bridgeFilter); err != nil {
+		return errors.New("the kernel has no module br_netfilter: pods cannot reach Services by endpoints on their own node; " +
+			"load it on the machine (modprobe br_netfilter) and restart the node agent")
+	}
+	return nil
+}
 
 func (l *linux) host(address netip.Addr, bridge string) (Host, error) {
 	host := Host{Address: address}

@@ -14,6 +14,8 @@ type other struct{}
 
 func newKernel() kernel { return other{} }
 
+func (other) prepare(context.Context) error { return nil }
+
 func (other) host(netip.Addr, string) (Host, error) { return Host{}, errUnsupported }
 
 func (other) apply(context.Context, *Plan, Host, string) (bool, error) { return false, errUnsupported }

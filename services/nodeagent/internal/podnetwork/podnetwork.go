@@ -57,6 +57,8 @@ type Config struct {
 
 // kernel is what a Network changes on the machine.
 type kernel interface {
+	// prepare returns what pods will miss since the kernel lacks it.
+	prepare(ctx context.Context) error
 	// host returns the state of the machine. The bridge's network is left out.
 	host(address netip.Addr, bridge string) (Host, error)
 	// apply brings the kernel to a plan's state, and reports whether it changed anything. After an
@@ -138,6 +140,10 @@ func (n *Network) Pods() []netip.Prefix {
 // Run keeps the network in the state that the Nodes ask for until ctx ends. It then leaves it as it is, since
 // pods go on.
 func (n *Network) Run(ctx context.Context) error {
+	if err := n.kernel.prepare(ctx); err != nil && ctx.Err() == nil {
+		n.cfg.Logger.Warn("the pod network is not complete", "err", err)
+		n.cfg.Event(corev1.EventTypeWarning, "PodNetworkIncomplete", err.Error())
+	}
 	poke := func() {
 		select {
 		case n.wake <- struct{}{}:

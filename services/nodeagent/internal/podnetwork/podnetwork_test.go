@@ -29,7 +29,8 @@ const soon = settle + 10*time.Millisecond
 
 // pretended is a kernel that remembers the plans.
 type pretended struct {
-	mu sync.Mutex
+	lacks error // what the kernel lacks
+	mu    sync.Mutex
 	// machine and hostErr are what host returns, fault what apply does.
 	machine        Host
 	hostErr, fault error
@@ -54,6 +55,8 @@ func (p *pretended) apply(_ context.Context, plan *Plan, _ Host, _ string) (bool
 }
 
 func (p *pretended) remove(context.Context, string) error { return nil }
+
+func (p *pretended) prepare(context.Context) error { return p.lacks }
 
 // fail sets what apply returns, and lose what host does.
 func (p *pretended) fail(err error) {
@@ -96,8 +99,14 @@ type world struct {
 // start runs the network of node a.
 func start(t *testing.T, objs ...scheme.Object) *world {
 	t.Helper()
+	return startOn(t, &pretended{machine: machine()}, objs...)
+}
+
+// startOn runs the network of node a on a kernel.
+func startOn(t *testing.T, kernel *pretended, objs ...scheme.Object) *world {
+	t.Helper()
 	w := &world{
-		t: t, api: fake.New(scheme.New(), objs...), kernel: &pretended{machine: machine()}, dir: t.TempDir(), began: time.Now(),
+		t: t, api: fake.New(scheme.New(), objs...), kernel: kernel, dir: t.TempDir(), began: time.Now(),
 		metrics: prometheus.NewRegistry(),
 	}
 	logger := slog.New(slog.DiscardHandler)
@@ -295,6 +304,18 @@ func testNoCIDR(t *testing.T) {
 	if err := w.Ready(); err != nil || len(w.CIDRs()) != 1 {
 		t.Errorf("Ready: %v, CIDRs: %v", err, w.CIDRs())
 	}
+}
+
+// TestIncomplete: what the kernel lacks is told once, and keeps pods from nothing else.
+func TestIncomplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startOn(t, &pretended{machine: machine(), lacks: errors.New("no bridge filter")}, own())
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if err := w.Ready(); err != nil || !slices.Equal(w.events, []string{"Warning PodNetworkIncomplete: no bridge filter"}) {
+			t.Errorf("Ready: %v, events %q", err, w.events)
+		}
+	})
 }
 
 // TestRefusedCIDR: the node's own refused CIDR is told once, others' not by an Event.

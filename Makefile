@@ -27,7 +27,7 @@ TESTS       ?= $(shell go list ./... | grep -v '/test/e2e$$')
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory bench-streams generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory bench-streams generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -109,6 +109,7 @@ upstream: ## Compare the services with Kubernetes' own code, with SEEDS random w
 	done; echo "== controllers"; $(MAKE) --no-print-directory upstream-controllers || failed="$$failed controllers"; \
 	echo "== customresources"; $(MAKE) --no-print-directory upstream-crd || failed="$$failed customresources"; \
 	echo "== swap"; $(MAKE) --no-print-directory upstream-swap || failed="$$failed swap"; \
+	echo "== dns"; $(MAKE) --no-print-directory upstream-dns || failed="$$failed dns"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 upstream-controllers: ## Compare what our controllers and kube-controller-manager write. ONLY=REGEX selects scripts.
@@ -124,6 +125,9 @@ upstream-crd: ## Run Kubernetes' own integration tests of custom resources. ONLY
 upstream-swap: ## Let kube-apiserver and ours take turns on one etcd, in both directions.
 	@mkdir -p bin
 	cd test/upstream/swap && go test -count=1 -v -timeout 30m .
+
+upstream-dns: ## Ask CoreDNS and our DNS server the same questions.
+	cd test/upstream/dns && go test -count=1 -v -timeout 30m .
 
 CHAOS_FLAGS ?= -long -for 30m
 OUTAGE_FLAGS ?= -times 5

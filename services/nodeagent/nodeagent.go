@@ -145,7 +145,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.shell.Follow(known{a.inner})
+	a.shell.Follow(known{a.inner, a.network})
 	return nil
 }
 
@@ -184,7 +184,15 @@ func (a *Agent) Ready(ctx context.Context) error {
 
 // known adapts an Agent to service.Informers: it is ready when the node's pods are known and can
 // run.
-type known struct{ *agent.Agent }
+type known struct {
+	*agent.Agent
+	network *service.Shell
+}
+
+// Watchers implements service.Informers. The network parts' informers count, too.
+func (k known) Watchers() []watcher.Status {
+	return append(k.Agent.Watchers(), k.network.Watchers()...)
+}
 
 // WaitForCacheSync implements service.Informers. It does not wait.
 func (k known) WaitForCacheSync(ctx context.Context) error { return k.Ready(ctx) }

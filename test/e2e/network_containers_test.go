@@ -28,6 +28,8 @@ import (
 // cluster is a plane with real nodes, each in a network namespace of its own.
 type cluster struct {
 	*plane.Plane
+	// t is the test whose end stops the agents, whichever part of it started them.
+	t     *testing.T
 	nodes *harness.Nodes
 	// program is the node agent, bootstrap the kubeconfig with which agents join, args what they all get.
 	program, bootstrap string
@@ -41,7 +43,7 @@ type cluster struct {
 // address, and the API where the plane's arguments say that it listens.
 func startCluster(t *testing.T, count int, listen func(host string) string, args ...string) *cluster {
 	t.Helper()
-	c := &cluster{nodes: harness.StartNodes(t, count), args: args}
+	c := &cluster{t: t, nodes: harness.StartNodes(t, count), args: args}
 	host := c.nodes.Host.String()
 	c.Plane = plane.Start(t, plane.Binary(t), "--nodes", "0", "--listen", listen(host), "--nats-listen", host+":4222")
 	dir := t.TempDir()
@@ -93,12 +95,12 @@ func (c *cluster) start(t *testing.T, i int) {
 		t.Fatal(err)
 	}
 	c.agents[i] = command
-	t.Cleanup(func() {
+	c.t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 		_ = out.Close()
-		if text, err := os.ReadFile(log); err == nil && t.Failed() {
-			t.Logf("the agent of %s:\n%s", node.Name, tail(string(text), 12_000))
+		if text, err := os.ReadFile(log); err == nil && c.t.Failed() {
+			c.t.Logf("the agent of %s:\n%s", node.Name, tail(string(text), 12_000))
 		}
 	})
 }
@@ -198,7 +200,7 @@ func (c *cluster) cut(t *testing.T) {
 		return nil
 	})
 	noticed := time.Now()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
+	client := asking(time.Second)
 	var last time.Time
 	asked := 0
 	for time.Since(noticed) < 8*time.Second {
@@ -243,7 +245,7 @@ func (c *cluster) rollout(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	var asked, lost atomic.Int64
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := asking(20 * time.Second)
 	for i := range 4 {
 		url := "http://" + c.nodes.List[i%len(c.nodes.List)].Address.String() + ":30080"
 		asking.Go(func() {
@@ -346,7 +348,7 @@ func (c *cluster) services(t *testing.T, clients []string) {
 		}
 	}
 	for _, node := range c.nodes.List {
-		answer, err := http.Get("http://" + node.Address.String() + ":30080")
+		answer, err := asking(20 * time.Second).Get("http://" + node.Address.String() + ":30080")
 		if err != nil {
 			t.Errorf("the NodePort of %s: %v", node.Name, err)
 			continue
@@ -356,6 +358,12 @@ func (c *cluster) services(t *testing.T, clients []string) {
 			t.Errorf("the NodePort of %s answers %q, %v", node.Name, body, err)
 		}
 	}
+}
+
+// asking returns a client that makes a connection for each request, of which nothing is left after its timeout.
+func asking(timeout time.Duration) *http.Client {
+	dialer := &net.Dialer{Timeout: timeout}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}, Timeout: timeout}
 }
 
 // wget returns what a URL answers a pod.

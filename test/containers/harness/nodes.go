@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -57,7 +59,11 @@ func StartNodes(t testing.TB, count int) *Nodes {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sweepNodes(t)
 	n := &Nodes{bridge: link.bridge, subnet: link.subnet, Host: link.subnet.Addr().Next()}
+	if err := n.own(count); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
 	defer cancel()
 	t.Cleanup(func() { n.end(t) })
@@ -147,10 +153,59 @@ func within(namespace, program string, args ...string) []string {
 	return append([]string{"--net=/var/run/netns/" + namespace, program}, args...)
 }
 
-// end removes the link and the namespaces.
+// ownerPrefix is the beginning of the names of files that say which process a link belongs to.
+const ownerPrefix = "garboard-nodes-"
+
+func ownerFile(bridge string) string { return filepath.Join(os.TempDir(), ownerPrefix+bridge) }
+
+// own notes whose the link is, for sweepNodes.
+func (n *Nodes) own(count int) error {
+	return os.WriteFile(ownerFile(n.bridge), fmt.Appendf(nil, "%d %s %d", os.Getpid(), n.subnet, count), 0o600)
+}
+
+// sweepNodes removes the links of test processes that were killed before they could.
+func sweepNodes(t testing.TB) {
+	old, err := filepath.Glob(ownerFile("*"))
+	if err != nil {
+		return
+	}
+	for _, file := range old {
+		var pid, count int
+		var subnet string
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if _, err := fmt.Sscan(string(text), &pid, &subnet, &count); err != nil || alive(pid) {
+			continue
+		}
+		n := &Nodes{bridge: strings.TrimPrefix(filepath.Base(file), ownerPrefix)}
+		if n.subnet, err = netip.ParsePrefix(subnet); err != nil {
+			continue
+		}
+		for i := range count {
+			n.List = append(n.List, &Node{Name: fmt.Sprintf("%s-%d", n.bridge, i+1), nodes: n})
+		}
+		t.Logf("cleaning up after the killed test process %d: the link %s", pid, n.bridge)
+		n.end(t)
+	}
+}
+
+// end removes the link and the namespaces, with what runs there.
 func (n *Nodes) end(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stopTimeout)
 	defer cancel()
+	for _, node := range n.List {
+		out, err := exec.CommandContext(ctx, "ip", "netns", "pids", node.Name).Output()
+		if err != nil {
+			continue
+		}
+		for text := range strings.FieldsSeq(string(out)) {
+			if pid, err := strconv.Atoi(text); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
 	subnet := n.subnet.String()
 	commands := []string{
 		"iptables -w 10 -t nat -D POSTROUTING -s " + subnet + " ! -d " + subnet + " -j MASQUERADE",
@@ -166,6 +221,7 @@ func (n *Nodes) end(t testing.TB) {
 			t.Logf("removing the link of the nodes: %v", err)
 		}
 	}
+	_ = os.Remove(ownerFile(n.bridge))
 }
 
 // run runs commands, whose arguments have no blanks, until one fails.

@@ -132,6 +132,7 @@ func (n *Network) report(ctx context.Context, what string, err error) {
 
 func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 	factory := n.cfg.Shell.NewInformers()
+	n.cfg.Shell.Follow(factory)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return tokens.Run(ctx) })
 	if err := n.runParts(ctx, group, factory); err != nil {

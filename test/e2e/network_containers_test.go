@@ -200,7 +200,7 @@ func (c *cluster) cut(t *testing.T) {
 		return nil
 	})
 	noticed := time.Now()
-	client := asking(time.Second)
+	client := freshClient(time.Second)
 	var last time.Time
 	asked := 0
 	for time.Since(noticed) < 8*time.Second {
@@ -245,7 +245,7 @@ func (c *cluster) rollout(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	var asked, lost atomic.Int64
-	client := asking(20 * time.Second)
+	client := freshClient(20 * time.Second)
 	for i := range 4 {
 		url := "http://" + c.nodes.List[i%len(c.nodes.List)].Address.String() + ":30080"
 		asking.Go(func() {
@@ -348,7 +348,7 @@ func (c *cluster) services(t *testing.T, clients []string) {
 		}
 	}
 	for _, node := range c.nodes.List {
-		answer, err := asking(20 * time.Second).Get("http://" + node.Address.String() + ":30080")
+		answer, err := freshClient(20 * time.Second).Get("http://" + node.Address.String() + ":30080")
 		if err != nil {
 			t.Errorf("the NodePort of %s: %v", node.Name, err)
 			continue
@@ -360,8 +360,8 @@ func (c *cluster) services(t *testing.T, clients []string) {
 	}
 }
 
-// asking returns a client that makes a connection for each request, of which nothing is left after its timeout.
-func asking(timeout time.Duration) *http.Client {
+// freshClient returns a client that makes a connection for each request, of which nothing is left after its timeout.
+func freshClient(timeout time.Duration) *http.Client {
 	dialer := &net.Dialer{Timeout: timeout}
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer.DialContext}, Timeout: timeout}
 }

@@ -53,15 +53,11 @@ func startCluster(t *testing.T, count int, listen func(host string) string, args
 		t.Fatalf("creating a token: %s%s", res.Stdout, res.Stderr)
 	}
 	for i := range c.nodes.List {
-		dir, err := os.MkdirTemp("", "gb")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := t.TempDir()
 		t.Cleanup(func() {
 			if err := harness.Unmount(dir); err != nil {
 				t.Error(err)
 			}
-			_ = os.RemoveAll(dir)
 		})
 		c.dirs, c.agents = append(c.dirs, dir), append(c.agents, nil)
 		c.start(t, i)

@@ -89,9 +89,12 @@ func (p *plane) newFront(ctx context.Context, keys *pki.Keys, listener net.Liste
 
 // run accepts connections until ctx ends, and then closes what is left of them.
 func (f *front) run(ctx context.Context) error {
-	served, tunneled := make(chan error, 1), make(chan error, 1)
+	served, tunneled := make(chan error, 1), make(chan struct{})
 	go func() { served <- f.server.ServeTLS(f.listener, "", "") }()
-	go func() { tunneled <- f.server.ServeTLS(f.tunnels, "", "") }()
+	go func() {
+		defer close(tunneled)
+		_ = f.server.ServeTLS(f.tunnels, "", "") // It ends with the server, whose end is reported below.
+	}()
 	var err error
 	select {
 	case err = <-served:

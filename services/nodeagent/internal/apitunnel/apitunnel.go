@@ -191,7 +191,7 @@ func (t *Tunnel) Probe(ctx context.Context, moved func()) {
 			t.needed = needed
 			t.mu.Unlock()
 			if ctx.Err() == nil && changed {
-				t.cfg.Logger.Info("the way of pods to the API has changed", "over the bus", needed)
+				t.cfg.Logger.Info("the way of pods to the API has changed", "overBus", needed)
 				moved()
 			}
 		}

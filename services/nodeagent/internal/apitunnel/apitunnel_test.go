@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,11 +81,9 @@ func TestAddress(t *testing.T) {
 				tunnel := apitunnel.New(apitunnel.Config{
 					Listen: listen, Factory: made, Logger: quiet,
 					Dial: func(_ context.Context, _, address string) (net.Conn, error) {
-						for _, up := range c.up {
-							if up == address {
-								here, there := net.Pipe()
-								return here, there.Close()
-							}
+						if slices.Contains(c.up, address) {
+							here, there := net.Pipe()
+							return here, there.Close()
 						}
 						return nil, errors.New("no route")
 					},

@@ -30,11 +30,11 @@ func encode(family ruleset.Family, table string, change *ruleset.Change) *batch 
 	b := newBatch(family, table)
 	if change.Rebuild {
 		b.newTable()
-		b.named(msgDelTable, 0, tableName, b.table)
+		b.named(msgDelTable, tableName, b.table)
 	}
 	b.newTable()
 	for _, name := range change.Rebase {
-		b.named(msgDelChain, 0, chainTable, b.table, chainName, name)
+		b.named(msgDelChain, chainTable, b.table, chainName, name)
 	}
 	for _, set := range change.Sets {
 		b.newSet(set)
@@ -45,17 +45,17 @@ func encode(family ruleset.Family, table string, change *ruleset.Change) *batch 
 	gone, added := split2(change.Elements)
 	b.elements(msgDelElement, 0, gone)
 	for i := range change.Chains {
-		b.named(msgDelRule, 0, ruleTable, b.table, ruleChain, change.Chains[i].Name)
+		b.named(msgDelRule, ruleTable, b.table, ruleChain, change.Chains[i].Name)
 		for at, rule := range change.Chains[i].Rules {
 			b.rule(&change.Chains[i], at, rule)
 		}
 	}
 	for _, name := range change.Empty {
-		b.named(msgDelRule, 0, ruleTable, b.table, ruleChain, name)
+		b.named(msgDelRule, ruleTable, b.table, ruleChain, name)
 	}
 	b.elements(msgNewElement, flagCreate, added)
 	for _, name := range change.DropSets {
-		b.named(msgDelSet, 0, setTable, b.table, setName, name)
+		b.named(msgDelSet, setTable, b.table, setName, name)
 	}
 	b.close()
 	return b
@@ -92,8 +92,8 @@ func (b *batch) close() {
 func (b *batch) open(kind, flags uint16) { b.begin(kind, flags, netlinkFamily(b.family), 0) }
 
 // named writes a message of names alone: pairs of an attribute's kind and its text.
-func (b *batch) named(kind, flags uint16, pairs ...any) {
-	b.open(kind, flags)
+func (b *batch) named(kind uint16, pairs ...any) {
+	b.open(kind, 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		name, _ := pairs[i+1].(string)
 		attribute, _ := pairs[i].(int)

@@ -55,7 +55,7 @@ func (c *Conn) Apply(family ruleset.Family, table string, change *ruleset.Change
 func (c *Conn) DeleteChains(family ruleset.Family, table string, names []string) error {
 	b := newBatch(family, table)
 	for _, name := range names {
-		b.named(msgDelChain, 0, chainTable, table, chainName, name)
+		b.named(msgDelChain, chainTable, table, chainName, name)
 	}
 	b.close()
 	return c.commit(b)
@@ -65,7 +65,7 @@ func (c *Conn) DeleteChains(family ruleset.Family, table string, names []string)
 func (c *Conn) DeleteTable(family ruleset.Family, table string) error {
 	b := newBatch(family, table)
 	b.newTable()
-	b.named(msgDelTable, 0, tableName, table)
+	b.named(msgDelTable, tableName, table)
 	b.close()
 	return c.commit(b)
 }
@@ -218,8 +218,8 @@ func (c *Conn) ask(kind, flags uint16, family uint8, filter func(*message), each
 				continue
 			}
 			interrupted = interrupted || m.flags&flagInterrupted != 0
-			switch {
-			case m.kind == nlmsgError || m.kind == nlmsgDone:
+			switch m.kind {
+			case nlmsgError, nlmsgDone:
 				if err := answered(m); err == nil && interrupted {
 					return errInterrupted
 				} else {

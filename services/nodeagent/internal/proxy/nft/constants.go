@@ -26,7 +26,7 @@ const (
 	batchBegin = 0x10
 	batchEnd   = 0x11
 
-	msgNewTable   = subsystem<<8 | 0
+	msgNewTable   = subsystem << 8
 	msgDelTable   = subsystem<<8 | 2
 	msgNewChain   = subsystem<<8 | 3
 	msgGetChain   = subsystem<<8 | 4

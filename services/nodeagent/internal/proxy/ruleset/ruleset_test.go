@@ -190,7 +190,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("Name(%q) = %q, which %q has, too", parts, name, seen[name])
 		}
 		seen[name] = append(parts, "-")
-		if ruleset.ID(name) == 0 || ruleset.ID(name) != ruleset.ID(name) {
+		if first := ruleset.ID(name); first == 0 || ruleset.ID(name) != first {
 			t.Errorf("ID(%q) = %d", name, ruleset.ID(name))
 		}
 	}

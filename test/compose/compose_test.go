@@ -326,7 +326,7 @@ func (d *deployed) onlyNATS(t *testing.T) {
 }
 
 // connects reaches a pod through the apiserver, which has no route to it, and through its node, which has none to the
-// apiserver.
+// apiserver. Another pod reaches it by the name of a Service, and the API.
 func (d *deployed) connects(t *testing.T, pod string) {
 	t.Helper()
 	d.Must(t, "", "exec", pod, "--", "/usr/sbin/nginx", "-v")
@@ -352,6 +352,17 @@ func (d *deployed) connects(t *testing.T, pod string) {
 	}
 	cancel()
 	_ = forward.Wait() // It was killed.
+	d.Must(t, "", "expose", "pod", pod, "--name", "greeter", "--port", "80")
+	plane.Eventually(t, "a pod to reach a Service and the API", func(context.Context) error {
+		res := d.Kubectl(t, "", "run", "client", "--image=busybox:1.36", "--restart=Never", "--rm", "--attach", "--quiet",
+			"--env=SSL_CERT_FILE=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", "--command", "--",
+			"sh", "-c", "wget -O- http://greeter && wget -O- https://kubernetes.default/version")
+		if !strings.Contains(res.Stdout, "Welcome to nginx!") || !strings.Contains(res.Stdout, `"gitVersion"`) {
+			_ = d.Kubectl(t, "", "delete", "pod", "client", "--ignore-not-found")
+			return fmt.Errorf("exit code %d, %s%s", res.Code, res.Stdout, res.Stderr)
+		}
+		return nil
+	})
 	plane.Eventually(t, "kubectl top pod", func(context.Context) error {
 		if res := d.Kubectl(t, "", "top", "pod", pod, "--no-headers"); res.Code != 0 {
 			return errors.New(res.Stderr)

@@ -24,8 +24,8 @@ func TestImages(t *testing.T) {
 		"apiserver":   {"65532:65532", 64},
 		"controllers": {"65532:65532", 56},
 		"scheduler":   {"65532:65532", 48},
-		// It contains kubectl and all services.
-		"cli":       {"65532:65532", 124},
+		// It contains kubectl and all services, a node agent's network parts among them.
+		"cli":       {"65532:65532", 128},
 		"nodeagent": {"", 400},
 	} {
 		printed, err := exec.CommandContext(t.Context(), "docker", "image", "inspect", "garboard/"+name+":"+version).Output()

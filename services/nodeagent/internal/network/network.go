@@ -154,7 +154,9 @@ func (n *Network) runParts(ctx context.Context, group *errgroup.Group, factory *
 	}
 	if n.cfg.DNS.On || n.cfg.Proxy.On {
 		if err := addAddress(n.cfg.LocalAddress); err != nil {
-			return err
+			// The rest still works, for example where the agent is not root.
+			n.cfg.Logger.Error("pods cannot reach this node's DNS server; run the node agent as root, or switch the part off (--dns=false)", "err", err)
+			n.cfg.Events(n.cfg.Node(), corev1.EventTypeWarning, "LocalAddressMissing", err.Error())
 		}
 	}
 	if n.cfg.DNS.On {

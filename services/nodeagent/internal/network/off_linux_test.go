@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/services/nodeagent/internal/network"
 )
@@ -91,33 +93,34 @@ func testOff(t *testing.T) {
 	}
 }
 
-// TestAPartThatCannotStart ends the others, too, and Run with them.
-func TestAPartThatCannotStart(t *testing.T) { synctest.Test(t, testAPartThatCannotStart) }
+// TestWithoutTheLocalAddress: a node that cannot have it says so, and its other parts go on.
+func TestWithoutTheLocalAddress(t *testing.T) { synctest.Test(t, testWithoutTheLocalAddress) }
 
-func testAPartThatCannotStart(t *testing.T) {
+func testWithoutTheLocalAddress(t *testing.T) {
 	registered := make(chan struct{})
 	close(registered)
 	cfg, _ := config(t, registered)
 	withPods(&cfg)
 	cfg.DNS.On, cfg.LocalAddress = true, netip.Addr{} // The interface cannot get it.
-	ended := within(t, func() error { return network.New(cfg).Run(t.Context()) })
+	var told atomic.Value
+	cfg.Events = func(_ apiruntime.Object, _, reason, _ string) { told.CompareAndSwap(nil, reason) }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := within(t, func() error { return network.New(cfg).Run(ctx) })
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("no error")
-		}
-	default:
-		t.Fatal("Run has not ended")
+	if told.Load() != "LocalAddressMissing" {
+		t.Errorf("the first Event is %v", told.Load())
 	}
-	// The token is not renewed any more.
 	if err := os.Remove(cfg.TokenFile); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Hour)
 	synctest.Wait()
-	if _, err := os.Stat(cfg.TokenFile); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a part goes on: %v", err)
+	if _, err := os.Stat(cfg.TokenFile); err != nil {
+		t.Errorf("the other parts do not go on: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run returned %v", err)
 	}
 }

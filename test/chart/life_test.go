@@ -43,7 +43,7 @@ func TestLife(t *testing.T) {
 	}
 	l.mounted(t, "demo-garboard")
 	authority, key := l.file(t, "demo-garboard-ca", "ca.crt"), l.file(t, "demo-garboard-apiserver", "sa.key")
-	if names := l.names(t); slices.Contains(names, "api.example.com") || !slices.Contains(names, "demo-garboard-apiserver.planes.svc.cluster.local") || !slices.Contains(names, "10.96.0.1") {
+	if names := l.names(t); slices.Contains(names, "api.example.com") || !slices.Contains(names, "demo-garboard-apiserver.planes.svc.cluster.local") || !slices.Contains(names, "10.112.0.1") {
 		t.Errorf("the API's certificate covers %v", names)
 	}
 

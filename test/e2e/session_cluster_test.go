@@ -126,7 +126,7 @@ func authCommands() []step {
 
 func clusterCommands() []step {
 	return []step{
-		{run: "cluster-info", out: "…Kubernetes control plane… is running at …https://127.0.0.1:…\n\nTo further debug and diagnose cluster problems, use '…cluster-info dump'."},
+		{run: "cluster-info", out: "…Kubernetes control plane… is running at …https://127.0.0.1:…\n…CoreDNS… is running at …https://127.0.0.1:…/api/v1/namespaces/kube-system/services/kube-dns:dns/proxy…\n\nTo further debug and diagnose cluster problems, use '…cluster-info dump'."},
 		{run: "get cs", until: true, err: "Warning: v1 ComponentStatus is deprecated in v1.19+", out: `
 NAME                 STATUS    MESSAGE   ERROR
 controller-manager   Healthy   ok

@@ -92,6 +92,11 @@ func run(t *testing.T, s *syncer, test func(ws *podworkers.Workers)) { runWith(t
 
 // runWith is run with workers that use another Syncer around s.
 func runWith(t *testing.T, s *syncer, used podworkers.Syncer, test func(ws *podworkers.Workers)) {
+	runFrom(t, s, used, func(*podworkers.Workers) {}, test)
+}
+
+// runFrom is runWith with workers that have been told something before they begin to work.
+func runFrom(t *testing.T, s *syncer, used podworkers.Syncer, before, test func(ws *podworkers.Workers)) {
 	synctest.Test(t, func(t *testing.T) {
 		if s.sync == nil {
 			s.sync = func(context.Context) (podworkers.Outcome, error) {
@@ -100,6 +105,7 @@ func runWith(t *testing.T, s *syncer, used podworkers.Syncer, test func(ws *podw
 			}
 		}
 		ws := podworkers.New(podworkers.Config{Syncer: used, Cache: cache{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		before(ws)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- ws.Run(ctx) }()

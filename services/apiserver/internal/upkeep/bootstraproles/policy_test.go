@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 	for _, role := range bootstraproles.Default().ClusterRoles {
 		got = append(got, role.Name)
 	}
-	want = append(want, "system:controller:local-path-provisioner", "system:garboard:aggregated-metrics-reader") // those that Kubernetes lacks
+	want = append(want, "system:controller:local-path-provisioner", "system:garboard:aggregated-metrics-reader", "system:garboard:api-tunnel") // those that Kubernetes lacks
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

@@ -316,9 +316,16 @@ func (c *cluster) outlive(t *testing.T) {
 		c.start(t, i)
 	}
 	for i, conn := range conns {
-		plane.Eventually(t, "the agent to be back", func(ctx context.Context) error {
-			answer := c.nodes.List[i].Command(ctx, "curl", "-sf", "http://127.0.0.1:10256/healthz")
-			return answer.Run()
+		plane.Eventually(t, "the agent to be back", func(context.Context) error {
+			answer, err := freshClient(5 * time.Second).Get("http://" + c.nodes.List[i].Address.String() + ":10256/healthz")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = answer.Body.Close() }()
+			if answer.StatusCode != http.StatusOK {
+				return errors.New(answer.Status)
+			}
+			return nil
 		})
 		ask(conn, "GET / HTTP/1.1\r\nHost: web\r\n\r\n")
 	}

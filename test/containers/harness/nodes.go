@@ -85,12 +85,14 @@ func StartNodes(t testing.TB, count int) *Nodes {
 
 // connect makes the link and lets the nodes reach what this machine reaches.
 func (n *Nodes) connect(ctx context.Context) error {
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return fmt.Errorf("forwarding the packets of nodes: %w", err)
+	}
 	subnet := n.subnet.String()
 	return run(ctx,
 		"ip link add "+n.bridge+" type bridge",
 		"ip addr add "+netip.PrefixFrom(n.Host, n.subnet.Bits()).String()+" dev "+n.bridge,
 		"ip link set "+n.bridge+" up",
-		"sysctl -qw net.ipv4.ip_forward=1",
 		"iptables -w 10 -t nat -I POSTROUTING -s "+subnet+" ! -d "+subnet+" -j MASQUERADE",
 		"ip route replace unreachable "+podRange, // Some networks answer for every address.
 		"iptables -w 10 -I FORWARD -i "+n.bridge+" -j ACCEPT",

@@ -31,7 +31,7 @@ import (
 // may lose packets for a second, and over IPv6 the kernel heeds only the second refusal of a client
 // that it shares, a second after the first.
 const (
-	patience = 10 * time.Second
+	patience = 40 * time.Second
 	silence  = 400 * time.Millisecond
 )
 

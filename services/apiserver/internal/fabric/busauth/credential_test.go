@@ -106,6 +106,32 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestTokenBesideACertificate: where NATS wants a certificate of every client, a token says who connects, and a wrong
+// one is not made good by the certificate.
+func TestTokenBesideACertificate(t *testing.T) {
+	ca, key := signed(t, pkix.Name{CommonName: "ca"}, time.Now().Add(time.Hour), nil, nil)
+	leaf, _ := signed(t, pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}, time.Now().Add(time.Hour), ca, key)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-abcdef"}, Type: corev1.SecretTypeBootstrapToken,
+		Data: map[string][]byte{
+			"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true"),
+		},
+	}
+	d := accepting(t, ca, func() (*corev1.Secret, bool) { return secret, true })
+	shown := callout.Credentials{Inbox: "me", Token: "abcdef.0123456789abcdef", Certificates: []*x509.Certificate{leaf}}
+	grant, err := d.Decide(t.Context(), shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client, err := busauth.Client(grant.Identity); err != nil || client.User.Name != "system:bootstrap:abcdef" {
+		t.Errorf("the client is %+v (%v)", client, err)
+	}
+	shown.Token = "abcdef.fedcba9876543210"
+	if grant, err := d.Decide(t.Context(), shown); err == nil {
+		t.Errorf("a wrong token beside a certificate is granted %q", grant.Subscribe)
+	}
+}
+
 // TestBootstrapTokensOnlyCall checks that a client with a bootstrap token may send requests to the API
 // and nothing else, and only while the token exists.
 func TestBootstrapTokensOnlyCall(t *testing.T) {

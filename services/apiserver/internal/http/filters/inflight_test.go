@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/snapshot"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
@@ -28,12 +29,22 @@ func TestIsLong(t *testing.T) {
 		"a log of an unknown kind":               {authz.Attributes{Verb: "get", Version: "v2", Resource: "pods", Subresource: "log"}, false},
 		"a proxy path":                           {authz.Attributes{Verb: "proxy", Version: "v1", Resource: "nodes"}, true},
 		"a profile":                              {authz.Attributes{Verb: "get", Path: "/debug/pprof/profile"}, true},
+		"a tunnel to the API":                    {authz.Attributes{Verb: "get", Path: nodeapi.TunnelPath}, true},
 		"a snapshot":                             {authz.Attributes{Verb: "get", Path: snapshot.Path}, true},
 		"the OpenAPI schema":                     {authz.Attributes{Verb: "get", Path: "/openapi/v2"}, false},
 		"a path that looks like a long resource": {authz.Attributes{Verb: "get", Path: "/watch"}, false},
 	} {
 		if got := isLong(table, c.a); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// TestSessionsAreCounted: what carries a stream from elsewhere takes a place among the sessions, tunnels too.
+func TestSessionsAreCounted(t *testing.T) {
+	for path, want := range map[string]bool{nodeapi.TunnelPath: true, snapshot.Path: false, "/debug/pprof/profile": false} {
+		if got := isSession(authz.Attributes{Verb: "get", Path: path}); got != want {
+			t.Errorf("%s: got %t, want %t", path, got, want)
 		}
 	}
 }

@@ -127,16 +127,6 @@ func (n *Network) CIDRs() []netip.Prefix {
 	return slices.Clone(n.plan.CIDRs)
 }
 
-// Pods returns the ranges of the pods of all nodes.
-func (n *Network) Pods() []netip.Prefix {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.plan == nil {
-		return nil
-	}
-	return n.plan.Pods()
-}
-
 // Run keeps the network in the state that the Nodes ask for until ctx ends. It then leaves it as it is, since
 // pods go on.
 func (n *Network) Run(ctx context.Context) error {

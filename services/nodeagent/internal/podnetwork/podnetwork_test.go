@@ -136,6 +136,16 @@ func startOn(t *testing.T, kernel *pretended, objs ...scheme.Object) *world {
 	return w
 }
 
+// Pods returns the ranges of the plan that is in effect.
+func (w *world) Pods() []netip.Prefix {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.plan == nil {
+		return nil
+	}
+	return w.plan.Pods()
+}
+
 func (w *world) conf() string {
 	text, err := os.ReadFile(filepath.Join(w.dir, confName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

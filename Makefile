@@ -76,7 +76,7 @@ generate: ## Regenerate code, documentation tables and dashboards.
 	go run ./docs/diagrams/draw docs/diagrams
 
 e2e: bin/garboard ## Run the tests with real containers; needs root, containerd, runc and CNI plugins.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(RUNTESTS) -tags containers -count 1 -timeout 40m ./test/containers/... ./test/e2e/...
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 $(RUNTESTS) -tags containers -count 1 -timeout 40m ./test/containers/... ./test/e2e/... ./test/observability
 
 # The go tool also fails a run whose last input was interrupted by the end of FUZZTIME; only a saved
 # failing input is a finding.

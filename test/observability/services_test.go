@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -38,6 +39,10 @@ const authTimeout = 8 * time.Second
 // deployment is the four services as processes, with the test's own etcd and NATS.
 type deployment struct {
 	dir string
+	// listen and host are the address of the apiserver, HOST:PORT, and its host, where NATS listens, too.
+	listen, host string
+	// certDir is the apiserver's folder of certificates, nats the URL of NATS.
+	certDir, nats string
 	// api is the administrator's access to the apiserver.
 	api *rest.Config
 	// targets are the addresses of /metrics, by the job that scrapes them.
@@ -46,24 +51,30 @@ type deployment struct {
 	authority, certificate, key string
 }
 
-// deploy starts everything, with two simulated nodes.
-func deploy(t *testing.T) *deployment {
+// deploy starts everything, with two simulated nodes. The apiserver and NATS listen at an address, HOST:PORT, and its
+// host.
+func deploy(t *testing.T, address string) *deployment {
 	t.Helper()
 	dir := t.TempDir()
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, service := range []string{"apiserver", "controllers", "scheduler", "nodeagent"} {
 		plane.Build(t, dir, service)
 	}
 	certDir := filepath.Join(dir, "pki")
 	etcd, etcdMetrics := startEtcd(t, dir)
-	nats, address := startNATS(t, certDir), plane.FreeAddress(t)
-	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir, "--etcd-servers", etcd, "--nats-servers", nats)
-	d := &deployment{dir: dir, targets: map[string][]string{"apiserver": {address}, "etcd": {etcdMetrics}}}
+	d := &deployment{
+		dir: dir, listen: address, host: host, certDir: certDir, nats: startNATS(t, certDir, host),
+		targets: map[string][]string{"apiserver": {address}, "etcd": {etcdMetrics}},
+	}
+	start(t, filepath.Join(dir, "apiserver"), "--listen", address, "--cert-dir", certDir, "--etcd-servers", etcd, "--nats-insecure", "--nats-servers", d.nats)
 	var kubeconfig []byte
 	eventually(t, "the apiserver's certificates", func() (err error) {
 		kubeconfig, err = apiserver.Kubeconfig(certDir, "https://"+address)
 		return err
 	})
-	var err error
 	if d.api, err = clientcmd.RESTConfigFromKubeConfig(kubeconfig); err != nil {
 		t.Fatal(err)
 	}
@@ -72,21 +83,24 @@ func deploy(t *testing.T) *deployment {
 		{"nodeagent", "system:node:one", "one"}, {"nodeagent", "system:node:two", "two"},
 	} {
 		health := plane.FreeAddress(t)
-		args := []string{"--kubeconfig", userConfig(t, certDir, address, s.user), "--nats-servers", nats, "--health-address", health}
+		args := []string{"--kubeconfig", d.userConfig(t, s.user), "--nats-insecure", "--nats-servers", d.nats, "--health-address", health}
 		if s.node != "" {
 			args = append(args, "--node-name", s.node, "--runtime", "simulated", "--data-dir", filepath.Join(dir, s.node))
+		}
+		if s.service == "controllers" {
+			args = append(args, "--allocate-node-cidrs", "--cluster-cidr", "10.244.0.0/16")
 		}
 		start(t, filepath.Join(dir, s.service), args...)
 		d.targets[s.service] = append(d.targets[s.service], health)
 	}
-	d.monitoring(t, certDir)
+	d.monitoring(t)
 	return d
 }
 
 // monitoring creates the certificate of the scraping client, as in a deployment.
-func (d *deployment) monitoring(t *testing.T, certDir string) {
+func (d *deployment) monitoring(t *testing.T) {
 	t.Helper()
-	certFile, keyFile := filepath.Join(certDir, "ca.crt"), filepath.Join(certDir, "ca.key")
+	certFile, keyFile := filepath.Join(d.certDir, "ca.crt"), filepath.Join(d.certDir, "ca.key")
 	read := func(path string) []byte {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -136,9 +150,9 @@ func (d *deployment) monitoring(t *testing.T, certDir string) {
 
 // userConfig writes a kubeconfig with a service's bearer token, which the service also presents to
 // NATS.
-func userConfig(t *testing.T, certDir, address, user string) string {
+func (d *deployment) userConfig(t *testing.T, user string) string {
 	t.Helper()
-	config, err := apiserver.ServiceConfig(certDir, "https://"+address, user)
+	config, err := apiserver.ServiceConfig(d.certDir, "https://"+d.listen, user)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,15 +188,15 @@ func startEtcd(t *testing.T, dir string) (endpoint, metrics string) {
 	return "unix://" + client.Path, metrics
 }
 
-// startNATS runs a NATS that admits the clients that the apiserver with this folder of certificates
+// startNATS runs a NATS at a host that admits the clients that the apiserver with this folder of certificates
 // admits.
-func startNATS(t *testing.T, certDir string) string {
+func startNATS(t *testing.T, certDir, host string) string {
 	t.Helper()
 	auth, err := apiserver.BusAuth(certDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth, AuthTimeout: authTimeout})
+	server, err := embedded.New(embedded.Config{Host: host, Port: embedded.RandomPort, StoreDir: t.TempDir(), Auth: auth, AuthTimeout: authTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,8 +218,14 @@ func startNATS(t *testing.T, certDir string) string {
 // start runs a program until the test ends.
 func start(t *testing.T, program string, args ...string) {
 	t.Helper()
+	run(t, exec.CommandContext(context.WithoutCancel(t.Context()), program, args...))
+}
+
+// run runs a command until the test ends.
+func run(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	program := filepath.Base(cmd.Path)
 	var output lockedBuffer
-	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -180,11 +180,11 @@ func nodes() dashboard {
 			graph("Nodes that pods reach", "short", "garboard_pod_network_peers", "{{instance}} by {{by}}"),
 			{title: "Failures of the pod network", unit: "short", queries: []query{
 				{"sum by (instance) (increase(garboard_pod_network_sync_failures_total[$__rate_interval]))", "{{instance}}"},
-				{"garboard_pod_network_refused_cidrs > 0", "{{instance}} refused ranges"},
+				{"sum by (instance) (garboard_pod_network_refused_cidrs)", "{{instance}} refused ranges"},
 			}},
 			quantiles("Sync of the rules of Services", "kubeproxy_sync_proxy_rules_duration_seconds_bucket", ""),
 			quantiles("From a change of a pod to the rules", "kubeproxy_network_programming_duration_seconds_bucket", ""),
-			graph("Refused rules", "short", "sum by (instance, ip_family) (increase(kubeproxy_sync_proxy_rules_nftables_sync_failures_total[$__rate_interval]))", "{{instance}} {{ip_family}}"),
+			graph("Refused rules", "short", "sum by (instance, ip_family) (increase(kubeproxy_sync_proxy_rules_nftables_sync_failures_total[$__rate_interval])) or vector(0)", "{{instance}} {{ip_family}}"),
 			graph("DNS answers", "reqps", "sum by (rcode) (rate(coredns_dns_responses_total[$__rate_interval]))", "{{rcode}}"),
 			quantiles("Latency of DNS", "coredns_dns_request_duration_seconds_bucket", ""),
 			graph("Answered by the DNS cache", "percentunit", "sum(rate(coredns_cache_hits_total[$__rate_interval])) / sum(rate(coredns_cache_requests_total[$__rate_interval]))", "share").

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"testing"
 )
 
 // PauseImage is the image of sandboxes.
@@ -76,6 +77,18 @@ func (c *Containers) build(ctx context.Context) error {
 
 // Push adds an image to the registry; existing tags are moved.
 func (c *Containers) Push(image Image) error { return c.registry.push(image) }
+
+// Build compiles the program of test/containers/images/<name> and pushes an image with it.
+func (c *Containers) Build(t testing.TB, name string, image Image) {
+	t.Helper()
+	if err := c.compile(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	image.Binary = c.StandIn(name)
+	if err := c.Push(image); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Pulled returns how often images of the repository ("library/nginx") were pulled.
 func (c *Containers) Pulled(repository string) int { return c.registry.pulled(repository) }

@@ -120,12 +120,13 @@ func TestNetwork(t *testing.T) {
 	t.Run("a node is cut off", c.cut)
 }
 
-// TestNetworkOfNATSAlone: pods reach the API on nodes that reach nothing but NATS.
+// TestNetworkOfNATSAlone: pods reach the API on nodes that reach nothing but NATS, and the apiserver webhooks there.
 func TestNetworkOfNATSAlone(t *testing.T) {
 	c := startCluster(t, 1, func(string) string { return "127.0.0.1:0" }, "--api-transport", "nats")
 	c.Must(t, "", "create", "-f", "testdata/web.yaml")
 	c.Must(t, "", "rollout", "status", "daemonset/client", "--timeout=3m")
 	c.api(t, strings.Fields(c.Must(t, "", "get", "pods", "-l", "app=client", "-o", "name")))
+	t.Run("a webhook in a pod", c.webhook)
 }
 
 // TestNetworkParts: each part that is switched off leaves the others working.

@@ -149,6 +149,7 @@ func (k *Kind) storedAs(gvk schema.GroupVersionKind) bool {
 type message interface {
 	Size() int
 	MarshalToSizedBuffer(data []byte) (int, error)
+	Unmarshal(data []byte) error
 }
 
 // Plain returns the protobuf message within data, from which obj was decoded, if encoding obj
@@ -185,7 +186,7 @@ func (k *Kind) decodePlain(data []byte) Object {
 		return nil
 	}
 	obj := k.New()
-	into, ok := obj.(interface{ Unmarshal(data []byte) error })
+	into, ok := obj.(message)
 	if !ok || into.Unmarshal(plain) != nil {
 		return nil
 	}

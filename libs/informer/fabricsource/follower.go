@@ -205,6 +205,9 @@ func (f *follower) loop(ctx context.Context) {
 		a, number, send := f.due(f.clock())
 		f.chooseWay(ctx)
 		next, why := f.machine.next(), f.machine.why
+		if next.IsZero() {
+			next = f.clock().Add(time.Hour)
+		}
 		f.sleeps = next
 		f.mu.Unlock()
 		f.report(why)

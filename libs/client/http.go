@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard/garboard/libs/fence"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/scheme/envelope"
 	"github.com/garboard/garboard/libs/trace"
 )
 
@@ -83,6 +84,12 @@ func done(res rest.Result, call Call, into runtime.Object) error {
 		note(call.Revision, into)
 		return nil
 	case call.Revision != nil:
+		if data, err := res.Raw(); err == nil {
+			if version, found := envelope.ResourceVersion(data); found {
+				noteVersion(call.Revision, version)
+				return nil // Nobody reads the rest, which may be all that deletecollection has deleted.
+			}
+		}
 		answer, err := res.Get()
 		if err != nil {
 			return err
@@ -103,7 +110,11 @@ func note(to *int64, answer runtime.Object) {
 	if err != nil {
 		return
 	}
-	if revision, err := strconv.ParseInt(about.GetResourceVersion(), 10, 64); err == nil {
+	noteVersion(to, about.GetResourceVersion())
+}
+
+func noteVersion(to *int64, version string) {
+	if revision, err := strconv.ParseInt(version, 10, 64); err == nil {
 		*to = revision
 	}
 }

@@ -387,6 +387,15 @@ func TestRevisionOfAWrite(t *testing.T) {
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
 				ListMeta: metav1.ListMeta{ResourceVersion: "13"},
 			})
+		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods"):
+			answer(t, w, http.StatusOK, &corev1.PodList{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "14"}, Items: []corev1.Pod{*pod("a")},
+			})
+		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/failed"):
+			answer(t, w, http.StatusOK, &metav1.Status{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden,
+				ListMeta: metav1.ListMeta{ResourceVersion: "15"},
+			})
 		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/silent"):
 			answer(t, w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/refused"):
@@ -406,7 +415,7 @@ func TestRevisionOfAWrite(t *testing.T) {
 	}{
 		{"create", "", &corev1.Pod{}, 7, false}, {"create", "", nil, 7, false}, {"delete", "ends", nil, 7, false},
 		{"delete", "gone", nil, 12, false}, {"delete", "silent", nil, 0, false}, {"delete", "refused", nil, 0, true},
-		{"create", "bound", nil, 13, false},
+		{"create", "bound", nil, 13, false}, {"deletecollection", "", nil, 14, false}, {"delete", "failed", nil, 0, true},
 	} {
 		revision := int64(99)
 		call := client.Call{Verb: test.verb, Kind: kind, Namespace: "ns", Name: test.name, Revision: &revision}

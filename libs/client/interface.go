@@ -162,6 +162,13 @@ func (r Resource[T]) Patch(ctx context.Context, namespace, name string, pt types
 	})
 }
 
+// PatchUnread is Patch of a whole object, for whom its answer says nothing new. It is not decoded.
+func (r Resource[T]) PatchUnread(ctx context.Context, namespace, name string, pt types.PatchType, data []byte) error {
+	return r.client.Do(ctx, Call{
+		Verb: "patch", Kind: r.kind, Namespace: namespace, Name: name, Options: &metav1.PatchOptions{}, Patch: data, PatchType: pt,
+	}, nil)
+}
+
 // Delete deletes an object, at once or gracefully, depending on opts and the kind.
 func (r Resource[T]) Delete(ctx context.Context, namespace, name string, opts metav1.DeleteOptions) error {
 	return r.client.Do(ctx, Call{Verb: "delete", Kind: r.kind, Namespace: namespace, Name: name, Options: &opts}, nil)

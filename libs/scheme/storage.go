@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/garboard/garboard/libs/scheme/envelope"
 	"github.com/garboard/garboard/libs/scheme/loosejson"
 )
 
@@ -52,6 +52,9 @@ func (t *Table) EncodeStorage(kind *Kind, obj Object) ([]byte, error) {
 // stores some kinds. The result has the storage kind set, or that of another version in which the
 // kind is stored too; its resourceVersion is as stored, that is, empty.
 func (t *Table) DecodeStorage(kind *Kind, data []byte) (Object, error) {
+	if obj := kind.decodePlain(data); obj != nil {
+		return obj, nil
+	}
 	decoder, into := t.codecs.UniversalDeserializer(), runtime.Object(nil)
 	if kind.Custom {
 		// Without an object to decode into, one that has a field "items" would be taken for a list.
@@ -146,17 +149,8 @@ func (k *Kind) storedAs(gvk schema.GroupVersionKind) bool {
 type message interface {
 	Size() int
 	MarshalToSizedBuffer(data []byte) (int, error)
+	Unmarshal(data []byte) error
 }
-
-// envelope is the prefix of Kubernetes' protobuf encoding; a runtime.Unknown follows.
-const envelope = "k8s\x00"
-
-// The fields of runtime.Unknown.
-const (
-	unknownRaw         = 2
-	unknownEncoding    = 3
-	unknownContentType = 4
-)
 
 // Plain returns the protobuf message within data, from which obj was decoded, if encoding obj
 // without its resourceVersion would give as many bytes. For an object of a custom kind it returns data,
@@ -167,29 +161,10 @@ func Plain(data []byte, obj Object) []byte {
 		return bytes.TrimSuffix(data, []byte{'\n'})
 	}
 	sized, ok := obj.(interface{ Size() int })
-	if !ok || !bytes.HasPrefix(data, []byte(envelope)) {
+	if !ok {
 		return nil
 	}
-	var plain []byte
-	for rest := data[len(envelope):]; len(rest) > 0; {
-		number, wire, n := protowire.ConsumeTag(rest)
-		if n < 0 || wire != protowire.BytesType {
-			return nil
-		}
-		value, m := protowire.ConsumeBytes(rest[n:])
-		if m < 0 {
-			return nil
-		}
-		switch number {
-		case unknownRaw:
-			plain = value
-		case unknownEncoding, unknownContentType:
-			if len(value) > 0 {
-				return nil
-			}
-		}
-		rest = rest[n+m:]
-	}
+	_, plain := envelope.Open(data)
 	version := obj.GetResourceVersion()
 	obj.SetResourceVersion("")
 	size := sized.Size()
@@ -198,4 +173,22 @@ func Plain(data []byte, obj Object) []byte {
 		return nil
 	}
 	return plain
+}
+
+// decodePlain is DecodeStorage of what most kinds are stored as. It neither copies the message nor looks for who can
+// decode it. It returns nil if data has another form or is invalid.
+func (k *Kind) decodePlain(data []byte) Object {
+	if k.Custom || k.etcd != nil || !k.Stored() {
+		return nil
+	}
+	about, plain := envelope.Open(data)
+	if plain == nil || !envelope.Names(about, k.Storage) {
+		return nil
+	}
+	obj := k.New()
+	into, ok := obj.(message)
+	if !ok || into.Unmarshal(plain) != nil {
+		return nil
+	}
+	return obj
 }

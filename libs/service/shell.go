@@ -169,10 +169,13 @@ func (s *Shell) Conn() *bus.Conn {
 }
 
 // NewInformers returns a factory of the service's informers.
-func (s *Shell) NewInformers() *informer.Factory {
+func (s *Shell) NewInformers() *informer.Factory { return s.NewInformersOf(s.Source()) }
+
+// NewInformersOf is NewInformers of informers that follow their views by a source, which builds on Source.
+func (s *Shell) NewInformersOf(source informer.Source) *informer.Factory {
 	cfg := s.config()
 	return informer.NewFactory(informer.FactoryConfig{
-		Source: s.Source(), Table: s.Client().Table(), Service: s.role.Name,
+		Source: source, Table: s.Client().Table(), Service: s.role.Name,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
+	"github.com/garboard/garboard/services/controllers/internal/tap"
 )
 
 // Service is one replica of the controllers.
@@ -61,7 +62,8 @@ func (s *Service) Watchers() []watcher.Status { return s.shell.Watchers() }
 
 // build creates the controllers and the informers that they need.
 func (s *Service) build(context.Context) error {
-	s.informers = s.shell.NewInformers()
+	source := tap.New(s.shell.Source())
+	s.informers = s.shell.NewInformersOf(source)
 	deps := controller.Deps{
 		Client: controller.Client(s.shell.Client()), Informers: s.informers, Roots: &controller.Roots{},
 		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,
@@ -79,6 +81,9 @@ func (s *Service) build(context.Context) error {
 		if c != nil {
 			s.controllers = append(s.controllers, c)
 		}
+	}
+	if s.collector != nil {
+		s.collector.Tap(source) // All informers of the controllers exist, and none runs.
 	}
 	s.shell.Follow(s.informers)
 	return nil

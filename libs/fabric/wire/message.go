@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/bus/subject"
@@ -24,10 +23,11 @@ func Subjects(resource schema.GroupResource, view fabric.View) []string {
 }
 
 // Message decodes a watch message that arrived at a subject. It returns an error if the message is
-// not of the resource, if subject and content disagree, or if the content is impossible (rule I6).
+// not of the resource, if subject and content disagree, or if the content is impossible (rule I6). The
+// message's body is a part of data.
 func Message(resource schema.GroupResource, at string, data []byte) (*watchv1.Message, error) {
-	m := &watchv1.Message{}
-	if err := proto.Unmarshal(data, m); err != nil {
+	m, err := decode(data)
+	if err != nil {
 		return nil, fmt.Errorf("reading a watch message at %s: %w", at, err)
 	}
 	if err := Check(resource, m); err != nil {

@@ -60,7 +60,8 @@ type follower struct {
 	machine *machine
 	// messages is the subscription to the view; nil until it exists.
 	messages *bus.Subscription
-	number   uint64 // of the ask in flight
+	number   uint64    // of the ask in flight
+	sleeps   time.Time // until when the loop sleeps; zero before it runs
 	// unreadable counts the answers in a row that held an unreadable object.
 	unreadable int
 	assembly   fabric.Assembly
@@ -95,7 +96,7 @@ func (f *follower) Run(ctx context.Context) error {
 	if f.view == (informer.View{}) {
 		waiting = pendingWhole
 	}
-	messages, err := f.conn.SubscribeAll(ctx, f.subjects(), f.message, bus.OnLoss(f.lost), bus.Pending(waiting, 0))
+	messages, err := f.conn.SubscribeAll(ctx, wire.Subjects(f.kind.GroupResource(), f.view), f.message, bus.OnLoss(f.lost), bus.Pending(waiting, 0))
 	if err != nil {
 		return fmt.Errorf("following %s: %w", f.kind.GroupResource(), err)
 	}
@@ -146,17 +147,18 @@ func (f *follower) countLoss(err error) {
 	}
 }
 
-// subjects cover the view and the progress of the resource.
-func (f *follower) subjects() []string { return wire.Subjects(f.kind.GroupResource(), f.view) }
-
-// do changes the machine and wakes the loop, since the next due time may have changed.
+// do changes the machine. Few of the changes wake the loop: only if it may have to act before it wakes by itself.
 func (f *follower) do(change func(now time.Time)) {
 	f.mu.Lock()
+	overHTTP := f.machine.fallback
 	change(f.clock())
+	idle := !overHTTP && !f.machine.fallback && !f.machine.next().Before(f.sleeps)
 	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
+	if !idle {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -203,17 +205,17 @@ func (f *follower) loop(ctx context.Context) {
 		a, number, send := f.due(f.clock())
 		f.chooseWay(ctx)
 		next, why := f.machine.next(), f.machine.why
+		if next.IsZero() {
+			next = f.clock().Add(time.Hour)
+		}
+		f.sleeps = next
 		f.mu.Unlock()
 		f.report(why)
 		if send {
 			f.send(ctx, a, number)
 			continue
 		}
-		wait := time.Hour
-		if !next.IsZero() {
-			wait = time.Until(next)
-		}
-		timer.Reset(wait)
+		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
 			return
@@ -223,8 +225,7 @@ func (f *follower) loop(ctx context.Context) {
 	}
 }
 
-// due does what is due, and returns the ask to send now, if any, and its number. The caller holds
-// mu.
+// due does what is due, and returns the ask to send now, if any, and its number. The caller holds mu.
 func (f *follower) due(now time.Time) (a ask, number uint64, send bool) {
 	if a, send = f.machine.tick(now); send {
 		f.number++
@@ -382,8 +383,7 @@ func (f *follower) content(now time.Time, a answer) {
 	}
 }
 
-// startList lists the view over HTTP in place of an answer. If that fails, it calls failed with mu
-// held. The caller holds mu.
+// startList lists the view over HTTP in place of an answer. If that fails, it calls failed with mu held, as its caller does.
 func (f *follower) startList(ctx context.Context, now time.Time, a answer, failed func(now time.Time)) {
 	f.machine.listing(now)
 	// The ask's own minimum may be a revision of another history.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/fabric"
+	"github.com/garboard/garboard/libs/fabric/wire"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
@@ -69,7 +70,9 @@ func NewStepper(cfg StepperConfig) *Stepper {
 func (s *Stepper) Start(now time.Time) { s.at(now).machine.start(now) }
 
 // Subjects returns the subjects to subscribe to.
-func (s *Stepper) Subjects() []string { return s.follower.subjects() }
+func (s *Stepper) Subjects() []string {
+	return wire.Subjects(s.follower.kind.GroupResource(), s.follower.view)
+}
 
 // Message delivers a watch message.
 func (s *Stepper) Message(now time.Time, subject string, data []byte) {

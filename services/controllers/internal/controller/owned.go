@@ -3,11 +3,12 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer"
@@ -123,16 +124,25 @@ func (o *Owned[T, O]) changed(q Queue, old, now T) {
 		return
 	}
 	after = metav1.GetControllerOfNoCopy(now)
-	moved := isNil(old) || !equality.Semantic.DeepEqual(before, after)
+	moved := isNil(old) || !sameReference(before, after)
 	if moved && before != nil {
 		o.add(q, old)
 	}
 	switch {
 	case after != nil:
 		o.add(q, now)
-	case o.Selects != nil && (moved || !equality.Semantic.DeepEqual(old.GetLabels(), now.GetLabels())):
+	case o.Selects != nil && (moved || !maps.Equal(old.GetLabels(), now.GetLabels())):
 		o.adopters(q, now)
 	}
+}
+
+// sameReference reports whether two references, which may be nil, say the same. It is asked for each change of each pod.
+func sameReference(a, b *metav1.OwnerReference) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
+		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
 }
 
 // add asks for a reconcile of an object's owner.

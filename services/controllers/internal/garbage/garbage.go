@@ -48,8 +48,10 @@ type Collector struct {
 	aggregated  *aggregatedkinds.Kinds
 	source      informer.Source
 	remote      informer.Source // of aggregated kinds, over HTTP
-	graph       *graph
-	events      *events.Recorder
+	// tapped are the kinds of which informers tell the graph. They never go.
+	tapped map[*scheme.Kind]bool
+	graph  *graph
+	events *events.Recorder
 	// kinds are those that are collected, by group and kind.
 	kinds *scheme.Derived[map[schema.GroupKind]*scheme.Kind]
 }

@@ -33,6 +33,26 @@ func collected(kinds []*scheme.Kind) []*scheme.Kind {
 	return slices.DeleteFunc(customkinds.Readable(kinds), func(kind *scheme.Kind) bool { return kind.Kind == "Event" && !kind.Custom })
 }
 
+// taps is a source whose followers can be tapped until they run: a *tap.Source.
+type taps interface {
+	Tap(kind *scheme.Kind, view informer.View, sink informer.Sink) (require func(revision int64), tapped bool)
+}
+
+// Tap has the graph hear of the kinds with a Go type from the informers that a source feeds, where there is one of a
+// whole resource. Follow then follows only the others. Call it once, before Follow and before the informers run.
+func (c *Collector) Tap(informers taps) {
+	c.tapped = map[*scheme.Kind]bool{}
+	for _, kind := range collected(c.deps.Client.Table().Kinds()) {
+		if kind.Custom {
+			continue // It may go while its informer stays.
+		}
+		if require, tapped := informers.Tap(kind, informer.View{}, sink{graph: c.graph, kind: kind}); tapped {
+			c.graph.begin(kind, require)
+			c.tapped[kind] = true
+		}
+	}
+}
+
 // Follow keeps the ownership graph up to date until ctx ends, so that a standby has it ready.
 func (c *Collector) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -52,6 +72,10 @@ func (c *Collector) Follow(ctx context.Context) error {
 
 // follow follows a kind, of another server if it is remote, until ctx ends or the kind is no longer served.
 func (c *Collector) follow(ctx, served context.Context, kind *scheme.Kind, remote bool) error {
+	if c.tapped[kind] {
+		<-served.Done()
+		return nil
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	source := c.source

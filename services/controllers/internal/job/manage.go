@@ -13,7 +13,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/services/controllers/internal/podcontrol"
@@ -194,7 +193,7 @@ func (r *reconciler) untrack(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("encoding a patch of finalizers: %w", err)
 	}
-	_, err = r.pods.Client.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "")
+	err = r.pods.Client.PatchUnread(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch)
 	// Invalid means that another pod has taken the name.
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 		return nil

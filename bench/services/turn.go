@@ -35,7 +35,7 @@ const (
 )
 
 // changed returns the Service whose endpoint changes.
-func changed(n int) int { return n / 2 }
+func (b *bench) changed() int { return b.services[0] / 2 }
 
 // measure starts one side, measures it, and stops it.
 func (b *bench) measure(ctx context.Context, s side, n int) (r result, err error) {
@@ -47,7 +47,7 @@ func (b *bench) measure(ctx context.Context, s side, n int) (r result, err error
 	if err := b.fromNothing(ctx, program, n, &r); err != nil {
 		return r, err
 	}
-	if err := check(ctx, n); err != nil {
+	if err := b.check(ctx, n); err != nil {
 		return r, err
 	}
 	if r.peak, err = program.Peak(); err != nil {
@@ -70,7 +70,7 @@ func (b *bench) measure(ctx context.Context, s side, n int) (r result, err error
 		}
 	}
 	r.first, r.last = measure.Median(first), measure.Median(last)
-	return r, b.changeEndpoints(ctx, program, n, &r)
+	return r, b.changeEndpoints(ctx, program, &r)
 }
 
 // fromNothing waits until all Services work.
@@ -97,7 +97,7 @@ func (b *bench) fromNothing(ctx context.Context, program *node.Program, n int, r
 }
 
 // changeEndpoints replaces one endpoint of one Service, again and again.
-func (b *bench) changeEndpoints(ctx context.Context, program *node.Program, n int, r *result) error {
+func (b *bench) changeEndpoints(ctx context.Context, program *node.Program, r *result) error {
 	idle, err := spent(program, func() error { return pause(ctx, idleFor) })
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (b *bench) changeEndpoints(ctx context.Context, program *node.Program, n in
 	began := time.Now()
 	used, err := spent(program, func() error {
 		for range b.changes {
-			one, err := b.change(ctx, rules, n)
+			one, err := b.change(ctx, rules)
 			if err != nil {
 				return err
 			}
@@ -132,11 +132,11 @@ func (b *bench) changeEndpoints(ctx context.Context, program *node.Program, n in
 }
 
 // change replaces the first endpoint of a Service, and returns the time from the start of the write until the
-// kernel has it. The largest is followed by a look whether connections get there.
-func (b *bench) change(ctx context.Context, rules *kernel, n int) (time.Duration, error) {
+// kernel has it. It then looks whether connections get there.
+func (b *bench) change(ctx context.Context, rules *kernel) (time.Duration, error) {
 	b.round++
 	address := netip.AddrFrom4([4]byte{10, 180, byte(b.round >> 8), byte(b.round)})
-	slice := sample.EndpointSlice(changed(n))
+	slice := sample.EndpointSlice(b.changed())
 	slice.Endpoints[0].Addresses[0] = address.String()
 	began := time.Now()
 	if _, err := b.node.Client.DiscoveryV1().EndpointSlices(node.Namespace).Update(ctx, slice, metav1.UpdateOptions{}); err != nil {
@@ -149,7 +149,7 @@ func (b *bench) change(ctx context.Context, rules *kernel, n int) (time.Duration
 	took := held.Sub(began)
 	const tries = 500 // each of which has a chance of one in ten
 	for range tries {
-		if _, endpoint, err := connect(ctx, changed(n)); err == nil && endpoint == address {
+		if _, endpoint, err := connect(ctx, b.changed()); err == nil && endpoint == address {
 			return took, nil
 		}
 	}

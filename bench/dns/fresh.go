@@ -59,9 +59,11 @@ func (b *bench) fresh(ctx context.Context) error {
 			return err
 		}
 	}
-	b.report.Table(fmt.Sprintf("An endpoint's name is known after its write has begun (%d endpoints)", b.endpoint), "server", "median, ms", "99 %, ms", "most, ms")
+	b.report.Table(fmt.Sprintf("An endpoint's name is known after its write has begun (%d endpoints)", b.endpoint),
+		"server", "median, ms", "99 %, ms", "most, ms")
 	for j, s := range b.sides {
-		b.report.Row(s.name, milliseconds(measure.Median(all[j])), milliseconds(measure.Share(all[j], 0.99)), milliseconds(measure.Share(all[j], 1)))
+		took := all[j]
+		b.report.Row(s.name, milliseconds(measure.Median(took)), milliseconds(measure.Share(took, 0.99)), milliseconds(measure.Share(took, 1)))
 	}
 	return nil
 }

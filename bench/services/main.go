@@ -38,9 +38,9 @@ func parse(args []string) (settings, error) {
 	set := flag.NewFlagSet("services", flag.ExitOnError)
 	set.StringVar(&s.kubeProxy, "kube-proxy", "", "binary of kube-proxy; if empty, only the node agent is measured")
 	command.Numbers(set, &s.services, "services", "numbers of Services, in rising order")
-	set.IntVar(&s.changes, "changes", 20, "changes of an endpoint per measurement")
+	set.IntVar(&s.changes, "changes", 10, "changes of an endpoint per measurement")
 	set.DurationVar(&s.pause, "pause", 1200*time.Millisecond, "time from one change to the next; kube-proxy makes one a second")
-	set.DurationVar(&s.idle, "idle", 15*time.Second, "rest before memory is measured")
+	set.DurationVar(&s.idle, "idle", 70*time.Second, "rest before memory is measured; the agent looks for garbage twice a minute")
 	command.Repeats(set, &s.repeats)
 	if err := set.Parse(args); err != nil {
 		return s, err
@@ -120,37 +120,22 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// withoutServices measures the memory of agents before there are Services.
-func (b *bench) withoutServices(ctx context.Context) error {
-	b.report.Table("Memory of the node agent without Services", "network parts", "resident, MB", "anonymous, MB")
-	for _, parts := range []struct {
-		name  string
-		flags []string
-	}{
-		{"none", []string{"--service-proxy=false", "--dns=false"}},
-		{"proxy", []string{"--service-proxy", "--dns=false"}},
-		{"proxy and DNS", []string{"--service-proxy", "--dns"}},
-	} {
-		resident, anonymous, err := b.idleAgent(ctx, parts.flags)
-		if err != nil {
-			return err
-		}
-		b.report.Row(parts.name, megabytes(resident), megabytes(anonymous))
-	}
-	return nil
-}
-
-// idleAgent returns the memory of an agent at rest.
-func (b *bench) idleAgent(ctx context.Context, flags []string) (resident, anonymous int64, err error) {
-	agent, err := b.node.Agent("agent-idle", flags...)
+// withoutServices measures the memory of an agent without network parts, before there are Services.
+func (b *bench) withoutServices(ctx context.Context) (err error) {
+	agent, err := b.node.Agent("agent-idle", "--service-proxy=false", "--dns=false")
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, agent.Stop(), clear(ctx)) }()
 	if err := agent.Wait(ctx, patience, func() bool { return healthy(ctx, node.AgentHealth) }); err != nil {
-		return 0, 0, err
+		return err
 	}
-	return b.rest(ctx, agent)
+	resident, anonymous, err := b.rest(ctx, agent)
+	if err != nil {
+		return err
+	}
+	b.report.Printf("The node agent without network parts, at rest: %s MB resident, of which %s MB are anonymous.\n", megabytes(resident), megabytes(anonymous))
+	return nil
 }
 
 // rest lets a program idle and returns its memory.

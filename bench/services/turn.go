@@ -29,7 +29,7 @@ const (
 	// settle is the time after that in which CPU still counts as programming.
 	settle = 2 * time.Second
 	// idleFor is the time over which the CPU of doing nothing is measured.
-	idleFor = 10 * time.Second
+	idleFor = 5 * time.Second
 	// connections is the number of connections per median.
 	connections = 500
 )

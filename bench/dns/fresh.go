@@ -40,10 +40,10 @@ func (b *bench) fresh(ctx context.Context) error {
 		slice := sample.EndpointSlice(headless)
 		slice.Endpoints[0].Hostname = &name
 		began := time.Now()
-		group, ctx := errgroup.WithContext(ctx)
+		group, asking := errgroup.WithContext(ctx)
 		for j, s := range b.sides {
 			group.Go(func() error {
-				took, err := s.known(ctx, name+"."+sample.ServiceName(headless)+zone, began)
+				took, err := s.known(asking, name+"."+sample.ServiceName(headless)+zone, began)
 				all[j] = append(all[j], took)
 				return err
 			})

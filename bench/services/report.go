@@ -24,7 +24,7 @@ func (b *bench) show(n int, results map[string][]result) {
 		{"CPU until then, s", func(r result) float64 { return r.programmedCPU.Seconds() }},
 		{"one endpoint changes: write begun → in the kernel, median of a turn, ms", func(r result) float64 { return milliseconds(r.change) }},
 		{"– the longest of a turn, ms", func(r result) float64 { return milliseconds(r.changeMost) }},
-		{"– CPU each, ms", func(r result) float64 { return milliseconds(r.changeCPU) }},
+		{"– CPU each, of changes without a pause, ms", func(r result) float64 { return milliseconds(r.changeCPU) }},
 		{"connection through Service 1, µs", func(r result) float64 { return 1e3 * milliseconds(r.first) }},
 		{"connection through Service " + strconv.Itoa(n) + ", µs", func(r result) float64 { return 1e3 * milliseconds(r.last) }},
 		{"resident memory at rest, MB", func(r result) float64 { return float64(r.resident) / 1e6 }},

@@ -27,6 +27,7 @@ func (b *bench) show(n int, results map[string][]result) {
 		{"– CPU each, of changes without a pause, ms", func(r result) float64 { return milliseconds(r.changeCPU) }},
 		{"connection through Service 1, µs", func(r result) float64 { return 1e3 * milliseconds(r.first) }},
 		{"connection through Service " + strconv.Itoa(n) + ", µs", func(r result) float64 { return 1e3 * milliseconds(r.last) }},
+		{"– failed, of " + strconv.Itoa(2*connections), func(r result) float64 { return float64(r.failed) }},
 		{"resident memory at rest, MB", func(r result) float64 { return float64(r.resident) / 1e6 }},
 		{"– heap, stacks and other anonymous memory, MB", func(r result) float64 { return float64(r.anonymous) / 1e6 }},
 		{"peak memory of the start, MB", func(r result) float64 { return float64(r.peak) / 1e6 }},

@@ -27,7 +27,7 @@ TESTS       ?= $(shell go list ./... | grep -v '/test/e2e$$')
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory bench-streams generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory bench-streams bench-services bench-dns generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -199,6 +199,22 @@ bench-streams: bin/garboard ## Measure exec, copies, forwarded ports and followe
 
 bench-memory: ## Measure the idle memory of `garboard up`, fresh and after use. BENCH_FLAGS='-profiles DIR' saves profiles.
 	go run ./bench/memory $(BENCH_FLAGS)
+
+bench-services: bin/kube-proxy ## Measure what leads traffic to Services, beside kube-proxy, with 1,000 and 10,000 Services. Needs root, containerd and nft.
+	go run ./bench/services -kube-proxy bin/kube-proxy -services 1000,10000 $(BENCH_FLAGS)
+
+bin/kube-proxy: test/conformance/suite/go.mod
+	@mkdir -p bin
+	cd test/conformance/suite && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && \
+		go build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-proxy
+
+bench-dns: bin/coredns ## Measure the node's DNS server, beside CoreDNS. Needs root and containerd.
+	go run ./bench/dns -coredns bin/coredns $(BENCH_FLAGS)
+
+# CoreDNS, at the version that the module requires with which ours is compared.
+bin/coredns: test/upstream/dns/go.mod
+	@mkdir -p bin
+	cd test/upstream/dns && go build -ldflags '-s -w' -o $(CURDIR)/$@ ./coredns
 
 clean: ## Remove build output.
 	rm -rf bin

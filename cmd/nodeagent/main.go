@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/services/nodeagent"
 )
 
@@ -46,7 +47,10 @@ func command() *cobra.Command {
 				defer joined()
 				return shared.Run(ctx, log, joining{Agent: agent, joined: joined})
 			}
-			return shared.Run(ctx, log, agent)
+			return lifecycle.Run(ctx, log,
+				lifecycle.Stage{Name: "memory", Run: daemon.ReturnMemory}, // The rest of the machine is for pods.
+				lifecycle.Stage{Name: "agent", Run: func(ctx context.Context) error { return shared.Run(ctx, log, agent) }},
+			)
 		},
 	}.Cobra()
 }

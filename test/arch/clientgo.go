@@ -41,6 +41,7 @@ var clientGoRooms = map[string][]string{
 	// Programs that act as users of the plane.
 	"bench/apiserver":       {"kubernetes/scheme", "rest"},
 	"bench/fabric":          {"kubernetes", "rest"},
+	"bench/node":            {"kubernetes", "tools/clientcmd"},
 	"bench/plane":           {"rest", "tools/clientcmd", "tools/clientcmd/api"},
 	"bench/target":          {"kubernetes/scheme", "rest", "tools/clientcmd"},
 	"test/chaos/load":       {"rest"},

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // foreignVerdict stands for a verdict that is none of ours.

@@ -3,7 +3,7 @@ package nft
 import (
 	"encoding/binary"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // expression writes one expression of a rule. set is the ID of the anonymous set that it uses, if

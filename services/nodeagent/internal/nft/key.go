@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // unknownKind is the kind of a set that is none of ours by its form.

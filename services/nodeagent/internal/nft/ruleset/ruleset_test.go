@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 func TestFamily(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 func TestMessageRoundTrip(t *testing.T) {

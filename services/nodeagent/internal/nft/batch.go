@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 const (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -108,6 +109,16 @@ func Remove(ctx context.Context, confDir, bridge string) error {
 		bridge = DefaultBridge
 	}
 	return errors.Join(removeConfiguration(confDir), newKernel().remove(ctx, bridge))
+}
+
+// Addresses returns the addresses of all interfaces of the machine, each with the length of its network.
+func Addresses() ([]netip.Prefix, error) {
+	found, err := addressesByIndex()
+	var all []netip.Prefix
+	for _, index := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[index]...)
+	}
+	return all, err
 }
 
 // Ready returns the reason why pods have no network; nil if they have.

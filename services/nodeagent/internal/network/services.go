@@ -53,6 +53,7 @@ func (n *Network) runProxy(ctx context.Context, group *errgroup.Group, factory *
 		end()
 		return err
 	}
+	n.runs(proxyPart, now(services.Ready))
 	group.Go(func() error { return services.Run(ctx) })
 	if tunnel != nil {
 		group.Go(func() error {
@@ -97,8 +98,11 @@ func (n *Network) addresses() []netip.Addr {
 
 // podCIDRs returns the ranges of the node's pods.
 func (n *Network) podCIDRs() []netip.Prefix {
-	if n.pods != nil {
-		return n.pods.CIDRs()
+	n.mu.Lock()
+	pods := n.pods
+	n.mu.Unlock()
+	if pods != nil {
+		return pods.CIDRs()
 	}
 	return prefixes(n.cfg.Node().Spec.PodCIDRs)
 }

@@ -61,6 +61,9 @@ type Config struct {
 	Runtime, RuntimeVersion string
 	// Simulated reports that the runtime starts nothing.
 	Simulated bool
+	// Conditions returns further conditions that the status has, and the types of those that it no longer has, given
+	// the present ones; may be nil. Others' conditions stay.
+	Conditions func(present []corev1.NodeCondition) (wanted []corev1.NodeCondition, gone []corev1.NodeConditionType)
 	// Ready returns the reason why the node cannot run pods; nil when it can.
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger
@@ -184,7 +187,8 @@ func (n *Node) register(ctx context.Context) bool {
 func (n *Node) tryRegister(ctx context.Context) error {
 	fresh := n.Object().DeepCopy()
 	fresh.Status.VolumesInUse = n.volumesInUse(nil)
-	fresh.Status.Conditions, _ = mergeConditions(nil, n.conditions(n.cfg.Ready(ctx)), metav1.Now().Rfc3339Copy())
+	_, wanted := n.judge(ctx, nil)
+	fresh.Status.Conditions, _ = mergeConditions(nil, wanted, metav1.Now().Rfc3339Copy())
 	node, err := n.nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		if node, err = n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{}); err == nil {
@@ -281,7 +285,8 @@ func (n *Node) Report(ctx context.Context) error {
 	want.Status.VolumesInUse = n.volumesInUse(node.Status.VolumesInUse)
 	now := metav1.Now().Rfc3339Copy()
 	var changed []corev1.NodeCondition
-	want.Status.Conditions, changed = mergeConditions(node.Status.Conditions, n.conditions(n.cfg.Ready(ctx)), now)
+	kept, judged := n.judge(ctx, node.Status.Conditions)
+	want.Status.Conditions, changed = mergeConditions(kept, judged, now)
 	n.mu.Lock()
 	due := time.Since(n.reported) >= ReportPeriod
 	n.mu.Unlock()

@@ -394,3 +394,20 @@ func TestMergeKeepsOrder(t *testing.T) {
 		t.Errorf("with a rebuilding: %+v", all)
 	}
 }
+
+// TestRanges: a set of ranges, its two ends, and the packets that are not in it.
+func TestRanges(t *testing.T) {
+	set := ruleset.Set{Name: ruleset.PodRanges, Kind: ruleset.Ranges}
+	if got := set.Type(ruleset.IPv4) + " " + set.Type(ruleset.IPv6); got != "ipv4_addr ipv6_addr" {
+		t.Errorf("the types are %s", got)
+	}
+	outside := ruleset.Member{Set: set.Name, Kind: set.Kind, Not: true}
+	if got := outside.Text(ruleset.IPv6); got != "ip6 daddr != @pods" {
+		t.Errorf("got %s", got)
+	}
+	address := netip.MustParseAddr("10.0.0.0")
+	begin, end := set.Kind.Text(ruleset.Key{Addr: address}), set.Kind.Text(ruleset.Key{Addr: address, Index: 1})
+	if begin == end {
+		t.Errorf("both ends are %s", begin)
+	}
+}

@@ -85,6 +85,8 @@ type Node struct {
 	reported    time.Time
 	// poke triggers an immediate status check.
 	poke chan struct{}
+	// labels are those that the agent sets.
+	labels map[string]string
 }
 
 // New returns a Node. It reads the machine's state but makes no calls.
@@ -107,7 +109,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.LocalVolumes != "" {
 		annotations[localvolume.NodeAnnotation] = cfg.LocalVolumes
 	}
-	n := &Node{cfg: cfg, nodes: client.Of[*corev1.Node](cfg.Client), poke: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, nodes: client.Of[*corev1.Node](cfg.Client), poke: make(chan struct{}, 1), labels: labels}
 	n.wanted = &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: cfg.Name, Labels: labels, Annotations: annotations,
@@ -186,6 +188,8 @@ func (n *Node) register(ctx context.Context) bool {
 
 func (n *Node) tryRegister(ctx context.Context) error {
 	fresh := n.Object().DeepCopy()
+	// Of a Node that was deleted, neither the ranges that controllers gave it nor others' labels are the agent's to set.
+	fresh.UID, fresh.Spec, fresh.Labels = "", corev1.NodeSpec{}, maps.Clone(n.labels)
 	fresh.Status.VolumesInUse = n.volumesInUse(nil)
 	_, wanted := n.judge(ctx, nil)
 	fresh.Status.Conditions, _ = mergeConditions(nil, wanted, metav1.Now().Rfc3339Copy())

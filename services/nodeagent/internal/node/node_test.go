@@ -238,3 +238,19 @@ func testFurtherConditions(t *testing.T) {
 		time.Sleep(time.Minute)
 	}
 }
+
+// TestDeletedNode: a Node that is deleted comes back without what others gave it, which the agent may not set.
+func TestDeletedNode(t *testing.T) {
+	run(t, nil, func(t *testing.T, api *fake.Client, _ *problem) {
+		time.Sleep(time.Second)
+		given := get(t, api)
+		given.Spec.PodCIDR, given.Labels["theirs"] = "10.244.1.0/24", "x"
+		api.Load(given)
+		time.Sleep(node.CheckPeriod)
+		api.Remove(given)
+		time.Sleep(2 * node.CheckPeriod)
+		if again := get(t, api); again.Spec.PodCIDR != "" || again.Labels["theirs"] != "" || again.Labels["zone"] != "a" {
+			t.Errorf("it comes back with %+v, %v", again.Spec, again.Labels)
+		}
+	})
+}

@@ -21,3 +21,12 @@ const (
 	DNSPort             = 53
 	DNSMetricsPort      = 9153
 )
+
+// Conditions of Nodes that node agents write, besides Kubernetes' own.
+const (
+	// PeersReachable tells whether packets of the node's pods reach other nodes. A node without the agent's pod
+	// network does not have it.
+	PeersReachable = "garboard.io/PodNetworkPeersReachable"
+	// NetworkPartsReady tells whether those network parts that are switched on are ready.
+	NetworkPartsReady = "garboard.io/NetworkPartsReady"
+)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard/garboard/libs/bus"
@@ -127,34 +128,51 @@ func newNetworkShell(cfg service.Config) *service.Shell {
 	})
 }
 
+// assembleNetwork creates the network parts. The simulated runtime has none.
+func (a *Agent) assembleNetwork() error {
+	if a.simulated != nil {
+		return nil
+	}
+	address, err := netip.ParseAddr(a.inner.Address())
+	if err != nil {
+		return fmt.Errorf("starting the network parts: the node's address: %w", err)
+	}
+	cfg, own := a.cfg.Service, &a.cfg.Network
+	stubs, err := own.stubDomains()
+	if err != nil {
+		return err
+	}
+	a.parts = network.New(network.Config{
+		NodeName: a.cfg.NodeName, Address: address.Unmap(), Client: a.shell.Client(), Node: a.inner.Node,
+		TokenFile: a.cfg.networkToken(), Shell: a.network,
+		PodNetwork: network.PodNetwork{On: own.PodNetwork, Mode: podnetwork.Mode(own.PodNetworkMode), CNIConfDir: own.CNIConfDir},
+		Proxy:      network.Proxy{On: own.ServiceProxy, NodePortAddresses: own.NodePortAddresses, HealthAddress: own.ProxyHealthAddress},
+		DNS: network.DNS{
+			On: own.DNS, Domain: a.cfg.ClusterDomain,
+			ResolverConfig: agent.ResolverConfig, StubDomains: stubs,
+		},
+		LocalAddress: netip.MustParseAddr(own.LocalAddress), PodNamespace: a.inner.PodNamespace, Events: a.inner.Event, Changed: a.inner.Poke,
+		DataDir: filepath.Join(a.cfg.DataDir, "network"), Logger: cfg.Logger, Registerer: cfg.Registerer,
+	})
+	return nil
+}
+
+// networkConditions returns how to tell the Node's conditions about its network; nil under the simulated runtime.
+func (a *Agent) networkConditions() func([]corev1.NodeCondition) ([]corev1.NodeCondition, []corev1.NodeConditionType) {
+	if a.simulated != nil {
+		return nil
+	}
+	return func(present []corev1.NodeCondition) ([]corev1.NodeCondition, []corev1.NodeConditionType) {
+		return a.parts.Conditions(present) // They are there before the node is.
+	}
+}
+
 // networkParts returns the stage that runs the network parts.
 func (a *Agent) networkParts() lifecycle.Stage {
 	if a.cfg.Runtime.Endpoint == SimulatedRuntime {
 		return lifecycle.Stage{}
 	}
-	return lifecycle.Stage{Name: "network", Run: func(ctx context.Context) error {
-		address, err := netip.ParseAddr(a.inner.Address())
-		if err != nil {
-			return fmt.Errorf("starting the network parts: the node's address: %w", err)
-		}
-		cfg, own := a.cfg.Service, &a.cfg.Network
-		stubs, err := own.stubDomains()
-		if err != nil {
-			return err
-		}
-		return network.New(network.Config{
-			NodeName: a.cfg.NodeName, Address: address.Unmap(), Client: a.shell.Client(), Node: a.inner.Node,
-			TokenFile: a.cfg.networkToken(), Shell: a.network,
-			PodNetwork: network.PodNetwork{On: own.PodNetwork, Mode: podnetwork.Mode(own.PodNetworkMode), CNIConfDir: own.CNIConfDir},
-			Proxy:      network.Proxy{On: own.ServiceProxy, NodePortAddresses: own.NodePortAddresses, HealthAddress: own.ProxyHealthAddress},
-			DNS: network.DNS{
-				On: own.DNS, Domain: a.cfg.ClusterDomain,
-				ResolverConfig: agent.ResolverConfig, StubDomains: stubs,
-			},
-			LocalAddress: netip.MustParseAddr(own.LocalAddress), PodNamespace: a.inner.PodNamespace, Events: a.inner.Event,
-			DataDir: filepath.Join(a.cfg.DataDir, "network"), Logger: cfg.Logger, Registerer: cfg.Registerer,
-		}).Run(ctx)
-	}}
+	return lifecycle.Stage{Name: "network", Run: func(ctx context.Context) error { return a.parts.Run(ctx) }}
 }
 
 // nameServers returns the name servers of pods with dnsPolicy ClusterFirst.

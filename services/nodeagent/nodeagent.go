@@ -18,6 +18,7 @@ import (
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/agent"
 	"github.com/garboard/garboard/services/nodeagent/internal/join"
+	"github.com/garboard/garboard/services/nodeagent/internal/network"
 	"github.com/garboard/garboard/services/nodeagent/internal/prober"
 	"github.com/garboard/garboard/services/nodeagent/internal/runtime"
 	"github.com/garboard/garboard/services/nodeagent/internal/serving"
@@ -36,6 +37,7 @@ type Agent struct {
 	simulated *simulated.Runtime // nil unless the runtime is simulated
 	runtime   *runtime.Client
 	inner     *agent.Agent
+	parts     *network.Network // nil under the simulated runtime
 }
 
 // New checks the configuration and returns an agent. It connects to nothing and touches no disk.
@@ -132,7 +134,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 	a.inner, err = agent.New(agent.Config{
 		NodeName: a.cfg.NodeName, Client: a.shell.Client(), Source: a.shell.Source(),
 		Runtime: a.runtime, RuntimeVersion: version, Simulated: a.simulated != nil, Dial: dial,
-		Serve:   a.serve(a.shell.Conn()),
+		Serve: a.serve(a.shell.Conn()), Conditions: a.networkConditions(),
 		DataDir: a.cfg.DataDir, LocalVolumesDir: a.cfg.LocalVolumesDir, LogDir: a.cfg.LogDir, Labels: a.cfg.Labels, MaxPods: a.cfg.MaxPods,
 		AllowedUnsafeSysctls: a.cfg.AllowedUnsafeSysctls, SystemLogs: a.cfg.SystemLogHandler, SystemLogQuery: a.cfg.SystemLogQuery,
 		Port: serving.Config{
@@ -142,6 +144,9 @@ func (a *Agent) assemble(ctx context.Context) error {
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.nameServers(), ClusterDomain: a.cfg.ClusterDomain,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,
 	})
+	if err == nil {
+		err = a.assembleNetwork()
+	}
 	if err != nil {
 		return err
 	}

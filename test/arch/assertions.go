@@ -27,7 +27,7 @@ var assertable = map[string]string{
 	"libs/pki.interface{Equal(other crypto.PublicKey) bool}":                                 standardKeys,
 	"services/apiserver/internal/kinds/certificates.interface{Equal(crypto.PublicKey) bool}": standardKeys,
 
-	"services/nodeagent/internal/server.interface{CloseWrite() error}": "of the standard library's connections some can close one direction",
+	"services/nodeagent/internal/relay.interface{CloseWrite() error}": "of the standard library's connections some can close one direction",
 
 	"libs/informer.interface{deliverAll()}":               "any value can be passed for a Registration; only this package's own is one",
 	"libs/informer/workqueue.MetricsProviderWithPriority": "client-go's interface, which its users implement or not",

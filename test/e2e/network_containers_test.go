@@ -118,6 +118,8 @@ func TestNetwork(t *testing.T) {
 	t.Run("a rollout loses no request", c.rollout)
 	t.Run("connections outlive the agent", c.outlive)
 	t.Run("a node is cut off", c.cut)
+	t.Run("a node reaches no other", c.alone)
+	t.Run("nodes follow each other", c.follow)
 }
 
 // TestNetworkOfNATSAlone: pods reach the API on nodes that reach nothing but NATS, and the apiserver webhooks there.

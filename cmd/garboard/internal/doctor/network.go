@@ -67,6 +67,7 @@ func checkNetwork(l list, f *Facts) {
 	}
 	checkDNS(l, n.DNS)
 	if f.NodesErr == nil {
+		checkConditions(l, f)
 		checkPodRanges(l, f)
 	}
 }
@@ -81,6 +82,32 @@ func checkDNS(l list, service *corev1.Service) {
 			"Delete it: the apiservers create it again, at the tenth address of the range of Services.")
 	default:
 		l.ok("DNS", "the Service %s/%s has the address %s", nodeapi.DNSServiceNamespace, nodeapi.DNSService, service.Spec.ClusterIP)
+	}
+}
+
+// checkConditions reports the nodes that say that something is wrong with their network.
+func checkConditions(l list, f *Facts) {
+	for _, wrong := range []struct {
+		kind   corev1.NodeConditionType
+		status corev1.ConditionStatus
+		advice string
+	}{
+		{corev1.NodeNetworkUnavailable, corev1.ConditionTrue, networkAdvice},
+		{nodeapi.PeersReachable, corev1.ConditionFalse, "Let TCP port 10256, and UDP port 4789 for VXLAN, through between the nodes: " + networkPage + "."},
+		{nodeapi.NetworkPartsReady, corev1.ConditionFalse, "See the log of the node's agent: " + networkPage + "."},
+	} {
+		var names []string
+		says := ""
+		for _, node := range f.Nodes {
+			for _, c := range node.Status.Conditions {
+				if c.Type == wrong.kind && c.Status == wrong.status {
+					names, says = append(names, node.Name), c.Message
+				}
+			}
+		}
+		if len(names) > 0 {
+			l.add(Warn, string(wrong.kind), some(names)+": "+says, wrong.advice)
+		}
 	}
 }
 

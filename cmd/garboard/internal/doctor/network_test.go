@@ -9,11 +9,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/garboard/garboard/libs/nodeapi"
 )
 
 // TestNetwork breaks one thing of the network at a time.
 func TestNetwork(t *testing.T) {
 	of := func(f *Facts, ranges ...string) { f.Nodes[0].Spec = corev1.NodeSpec{PodCIDRs: ranges} }
+	says := func(kind corev1.NodeConditionType, status corev1.ConditionStatus) func(*Facts) {
+		return func(f *Facts) {
+			f.Nodes[0].Status.Conditions = append(f.Nodes[0].Status.Conditions, corev1.NodeCondition{Type: kind, Status: status, Message: "why"})
+		}
+	}
 	for _, tc := range []struct {
 		name               string
 		facts              func(*Facts)
@@ -27,6 +34,11 @@ func TestNetwork(t *testing.T) {
 		{"no address", func(f *Facts) { f.Network.DNS.Spec.ClusterIP = "" }, "DNS", "has no address", "tenth address"},
 		{"headless", func(f *Facts) { f.Network.DNS.Spec.ClusterIP = corev1.ClusterIPNone }, "DNS", "has no address", "Delete it"},
 		{"no range", func(f *Facts) { of(f) }, "pod ranges", "without spec.podCIDR: node", "--allocate-node-cidrs"},
+		{"no network", says(corev1.NodeNetworkUnavailable, "True"), "NetworkUnavailable", "node: why", "pod CIDR"},
+		{"another network", says(corev1.NodeNetworkUnavailable, "False"), "", "", ""},
+		{"no peers", says(nodeapi.PeersReachable, "False"), nodeapi.PeersReachable, "node: why", "10256"},
+		{"a part", says(nodeapi.NetworkPartsReady, "False"), nodeapi.NetworkPartsReady, "node: why", "agent"},
+		{"all parts", says(nodeapi.NetworkPartsReady, "True"), "", "", ""},
 		{"no right", func(f *Facts) { f.Network = Network{Err: errors.New("forbidden")} }, "all", "forbidden", "servicecidrs"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

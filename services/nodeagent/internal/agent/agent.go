@@ -65,6 +65,8 @@ type Config struct {
 	Simulated      bool
 	// Dial opens connections to pods, for probes and hooks; the network when nil.
 	Dial prober.Dial
+	// Conditions returns further conditions of the Node; see node.Config. May be nil.
+	Conditions func(present []corev1.NodeCondition) (wanted []corev1.NodeCondition, gone []corev1.NodeConditionType)
 	// Serve serves what apiservers ask about the node's pods until ctx ends; may be nil.
 	Serve           func(ctx context.Context, handler http.Handler) error
 	DataDir, LogDir string
@@ -150,7 +152,7 @@ func New(cfg Config) (*Agent, error) {
 	a.node, err = node.New(node.Config{
 		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Port: cfg.Port.Number(), Labels: cfg.Labels,
 		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: cfg.RuntimeVersion.Name, RuntimeVersion: cfg.RuntimeVersion.Version,
-		Simulated: cfg.Simulated, Ready: a.problem, Logger: cfg.Logger,
+		Simulated: cfg.Simulated, Ready: a.problem, Conditions: cfg.Conditions, Logger: cfg.Logger,
 		LocalVolumes: cfg.LocalVolumesDir, VolumesInUse: a.folders.List,
 	})
 	if err != nil {
@@ -206,6 +208,9 @@ func (a *Agent) Address() string { return a.cfg.NodeIP }
 
 // Node returns the node's Node, without a UID until it is registered. It is shared: do not modify it.
 func (a *Agent) Node() *corev1.Node { return a.node.Object() }
+
+// Poke has the node's status checked at once, since its Conditions may have changed.
+func (a *Agent) Poke() { a.node.Poke() }
 
 // Event records an Event about an object of the API.
 func (a *Agent) Event(object apiruntime.Object, eventType, reason, message string) {

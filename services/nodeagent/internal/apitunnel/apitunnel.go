@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -21,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/metric"
+	"github.com/garboard/garboard/services/nodeagent/internal/relay"
 )
 
 const (
@@ -36,21 +36,14 @@ const (
 	openTimeout = 15 * time.Second
 )
 
-// Conn is a connection of which one direction can be ended.
-type Conn interface {
-	net.Conn
-	// CloseWrite ends the direction in which it writes.
-	CloseWrite() error
-}
-
 // Config configures a Tunnel.
 type Config struct {
 	// Listen is where pods connect: an address that they can reach.
 	Listen netip.AddrPort
 	// Factory provides the informer of EndpointSlices.
 	Factory *informer.Factory
-	// Open connects with the HTTPS port of some apiserver; see Over. ctx is the connection's life.
-	Open func(ctx context.Context) (Conn, error)
+	// Open connects with the HTTPS port of some apiserver; see Over. ctx bounds the opening.
+	Open func(ctx context.Context) (net.Conn, error)
 	// Dial connects to an apiserver's own address; the network if nil.
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	Logger     *slog.Logger
@@ -154,13 +147,13 @@ func (t *Tunnel) listen(ctx context.Context) (*net.TCPListener, error) {
 }
 
 // serve passes one connection on.
-func (t *Tunnel) serve(ctx context.Context, client Conn) {
+func (t *Tunnel) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }()
 	t.open.Inc()
 	defer t.open.Dec()
-	life, end := context.WithCancel(ctx)
-	defer end()
-	conn, err := t.cfg.Open(life)
+	opening, opened := context.WithTimeout(ctx, openTimeout)
+	conn, err := t.cfg.Open(opening)
+	opened()
 	if err != nil {
 		t.failed.Inc()
 		if ctx.Err() == nil {
@@ -168,16 +161,9 @@ func (t *Tunnel) serve(ctx context.Context, client Conn) {
 		}
 		return
 	}
-	defer context.AfterFunc(life, func() { _ = errors.Join(conn.Close(), client.Close()) })()
-	var directions sync.WaitGroup
-	copyOne := func(to, from Conn) {
-		if _, err := io.Copy(to, from); err != nil || to.CloseWrite() != nil {
-			end() // Neither direction is of use without the other.
-		}
-	}
-	directions.Go(func() { copyOne(conn, client) })
-	directions.Go(func() { copyOne(client, conn) })
-	directions.Wait()
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = errors.Join(conn.Close(), client.Close()) })()
+	relay.Both(conn, client, client)
 }
 
 // Probe tries until ctx ends, again and again, whether the node reaches the apiservers. It calls moved when Address

@@ -145,15 +145,11 @@ func TestConnections(t *testing.T) {
 	made, run := factory(t, apiservers("127.0.0.1"))
 	tunnel := apitunnel.New(apitunnel.Config{
 		Listen: at, Factory: made, Logger: quiet,
-		Open: func(context.Context) (apitunnel.Conn, error) {
+		Open: func(context.Context) (net.Conn, error) {
 			if away.Load() {
 				return nil, errors.New("no apiserver answers")
 			}
-			conn, err := net.Dial("tcp", api.Addr().String())
-			if err != nil {
-				return nil, err
-			}
-			return conn.(*net.TCPConn), nil
+			return net.Dial("tcp", api.Addr().String())
 		},
 	})
 	ctx, cancel := context.WithCancel(t.Context())

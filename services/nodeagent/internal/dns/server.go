@@ -135,6 +135,11 @@ func (s *Server) Ready(ctx context.Context) error {
 	}
 	for what, done := range map[string]chan struct{}{"services and endpoint slices": s.synced, "addresses": s.listening} {
 		select {
+		case <-done: // also if ctx has ended
+			continue
+		default:
+		}
+		select {
 		case <-done:
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the %s of the DNS server: %w", what, ctx.Err())

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -24,6 +26,7 @@ import (
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/dns"
 	"github.com/garboard/garboard/services/nodeagent/internal/networktoken"
+	"github.com/garboard/garboard/services/nodeagent/internal/peers"
 	"github.com/garboard/garboard/services/nodeagent/internal/podnetwork"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy"
 )
@@ -50,7 +53,9 @@ type Config struct {
 	// PodNamespace returns the namespace of the node's pod that has an address.
 	PodNamespace func(netip.Addr) (namespace string, ok bool)
 	// Events records an Event about an object.
-	Events     func(object runtime.Object, eventType, reason, message string)
+	Events func(object runtime.Object, eventType, reason, message string)
+	// Changed is called when Conditions may have changed.
+	Changed    func()
 	DataDir    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -82,12 +87,23 @@ type DNS struct {
 
 // Network is the network parts of a node.
 type Network struct {
-	cfg  Config
-	pods *podnetwork.Network // nil if it is switched off
+	cfg     Config
+	started time.Time
+
+	mu     sync.Mutex
+	pods   *podnetwork.Network // nil if it is switched off, or not yet connected
+	prober *peers.Prober       // the same
+	// ready tells by part why it is not ready, and faults since when.
+	ready  map[string]func() error
+	faults map[string]fault
 }
 
 // New returns the parts. It starts nothing.
-func New(cfg Config) *Network { return &Network{cfg: cfg} }
+func New(cfg Config) *Network {
+	n := &Network{cfg: cfg, started: time.Now(), ready: map[string]func() error{}, faults: map[string]fault{}}
+	n.measure()
+	return n
+}
 
 // Run runs the parts that are switched on until ctx ends, and removes what those that are switched off have left.
 func (n *Network) Run(ctx context.Context) error {
@@ -145,12 +161,18 @@ func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 // runParts has the group run the parts that are switched on.
 func (n *Network) runParts(ctx context.Context, group *errgroup.Group, factory *informer.Factory) error {
 	if n.cfg.PodNetwork.On {
-		n.pods = podnetwork.New(podnetwork.Config{
+		pods := podnetwork.New(podnetwork.Config{
 			NodeName: n.cfg.NodeName, Address: n.cfg.Address, Nodes: factory, Mode: n.cfg.PodNetwork.Mode, ConfDir: n.cfg.PodNetwork.CNIConfDir,
-			DataDir: filepath.Join(n.cfg.DataDir, "cni"), Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
+			DataDir: filepath.Join(n.cfg.DataDir, "cni"), Changed: n.cfg.Changed, Logger: n.cfg.Logger, Registerer: n.cfg.Registerer,
 			Event: func(eventType, reason, message string) { n.cfg.Events(n.cfg.Node(), eventType, reason, message) },
 		})
-		group.Go(func() error { return n.pods.Run(ctx) })
+		prober := peers.New(peers.Config{Peers: peersOf(pods), Changed: n.cfg.Changed, Logger: n.cfg.Logger, Registerer: n.cfg.Registerer})
+		n.mu.Lock()
+		n.pods, n.prober = pods, prober
+		n.mu.Unlock()
+		n.runs(podNetworkPart, pods.Ready)
+		group.Go(func() error { return pods.Run(ctx) })
+		group.Go(func() error { return prober.Run(ctx) })
 	}
 	if n.cfg.DNS.On || n.cfg.Proxy.On {
 		if err := addAddress(n.cfg.LocalAddress); err != nil {
@@ -161,12 +183,25 @@ func (n *Network) runParts(ctx context.Context, group *errgroup.Group, factory *
 	}
 	if n.cfg.DNS.On {
 		server := n.dns(factory)
+		n.runs(dnsPart, now(server.Ready))
 		group.Go(func() error { return server.Run(ctx) })
 	}
 	if n.cfg.Proxy.On {
 		return n.runProxy(ctx, group, factory)
 	}
 	return nil
+}
+
+// peersOf returns how to find the other nodes of a pod network.
+func peersOf(pods *podnetwork.Network) func() ([]peers.Peer, bool) {
+	return func() ([]peers.Peer, bool) {
+		found, known := pods.Peers()
+		list := make([]peers.Peer, len(found))
+		for i := range found {
+			list[i] = peers.Peer{Node: found[i].Node, Address: found[i].End()}
+		}
+		return list, known
+	}
 }
 
 // dns returns the DNS server.

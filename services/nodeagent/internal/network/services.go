@@ -3,7 +3,6 @@ package network
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/nodeapi"
 	"github.com/garboard/garboard/services/nodeagent/internal/apitunnel"
+	"github.com/garboard/garboard/services/nodeagent/internal/podnetwork"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy"
 )
 
@@ -53,6 +53,7 @@ func (n *Network) runProxy(ctx context.Context, group *errgroup.Group, factory *
 		end()
 		return err
 	}
+	n.runs(proxyPart, now(services.Ready))
 	group.Go(func() error { return services.Run(ctx) })
 	if tunnel != nil {
 		group.Go(func() error {
@@ -83,14 +84,13 @@ func (n *Network) tunnel(ctx context.Context, factory *informer.Factory) (tunnel
 // are then served, too.
 func (n *Network) addresses() []netip.Addr {
 	own := []netip.Addr{n.cfg.Address}
-	found, err := net.InterfaceAddrs()
+	found, err := podnetwork.Addresses()
 	if err != nil {
 		return own
 	}
-	for _, address := range found {
-		prefix, err := netip.ParsePrefix(address.String())
-		if err == nil && prefix.Addr().Unmap().IsGlobalUnicast() && prefix.Addr().Unmap().Is4() != n.cfg.Address.Is4() {
-			return append(own, prefix.Addr().Unmap())
+	for _, network := range found {
+		if address := network.Addr(); address.IsGlobalUnicast() && address.Is4() != n.cfg.Address.Is4() {
+			return append(own, address)
 		}
 	}
 	return own
@@ -98,8 +98,11 @@ func (n *Network) addresses() []netip.Addr {
 
 // podCIDRs returns the ranges of the node's pods.
 func (n *Network) podCIDRs() []netip.Prefix {
-	if n.pods != nil {
-		return n.pods.CIDRs()
+	n.mu.Lock()
+	pods := n.pods
+	n.mu.Unlock()
+	if pods != nil {
+		return pods.CIDRs()
 	}
 	return prefixes(n.cfg.Node().Spec.PodCIDRs)
 }
@@ -111,7 +114,7 @@ func (n *Network) serviceCIDRs(ranges informer.SharedInformer[*networkingv1.Serv
 	if err != nil {
 		return nil
 	}
-	networks := networksOfMachine()
+	networks, _ := podnetwork.Addresses() // Without, none overlaps.
 	var usable []netip.Prefix
 	for _, one := range found {
 		for _, prefix := range prefixes(one.Spec.CIDRs) {
@@ -123,26 +126,11 @@ func (n *Network) serviceCIDRs(ranges informer.SharedInformer[*networkingv1.Serv
 			if !told[prefix] {
 				told[prefix] = true
 				message := fmt.Sprintf("the range of Services %s overlaps %s, a network of this node: addresses that both have lead to Services",
-					prefix, networks[overlaps])
-				n.cfg.Logger.Warn("a range of Services overlaps a network of this node", "range", prefix, "network", networks[overlaps])
+					prefix, networks[overlaps].Masked())
+				n.cfg.Logger.Warn("a range of Services overlaps a network of this node", "range", prefix, "network", networks[overlaps].Masked())
 				n.cfg.Events(n.cfg.Node(), corev1.EventTypeWarning, "ServiceCIDROverlapsNode", message)
 			}
 		}
 	}
 	return usable
-}
-
-// networksOfMachine returns the networks of the machine's interfaces.
-func networksOfMachine() []netip.Prefix {
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	var networks []netip.Prefix
-	for _, address := range addresses {
-		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
-			networks = append(networks, prefix.Masked())
-		}
-	}
-	return networks
 }

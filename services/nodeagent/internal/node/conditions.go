@@ -1,7 +1,9 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +44,21 @@ func (n *Node) conditions(problem error) []corev1.NodeCondition {
 	}
 }
 
+// judge returns those of the present conditions that stay, and the present state of the agent's.
+func (n *Node) judge(ctx context.Context, present []corev1.NodeCondition) (kept, fresh []corev1.NodeCondition) {
+	fresh = n.conditions(n.cfg.Ready(ctx))
+	if n.cfg.Conditions == nil {
+		return present, fresh
+	}
+	further, gone := n.cfg.Conditions(present)
+	for _, one := range present {
+		if !slices.Contains(gone, one.Type) {
+			kept = append(kept, one)
+		}
+	}
+	return kept, append(fresh, further...)
+}
+
 // mergeConditions merges fresh into old, setting heartbeat and transition times as Kubernetes does.
 // It keeps conditions set by others, and also returns those that changed.
 func mergeConditions(old, fresh []corev1.NodeCondition, now metav1.Time) (merged, changed []corev1.NodeCondition) {
@@ -76,6 +93,9 @@ func event(name string, c corev1.NodeCondition) (reason, message string) {
 		corev1.NodeMemoryPressure: {"NodeHasInsufficientMemory", "NodeHasSufficientMemory"},
 		corev1.NodeDiskPressure:   {"NodeHasDiskPressure", "NodeHasNoDiskPressure"},
 		corev1.NodePIDPressure:    {"NodeHasInsufficientPID", "NodeHasSufficientPID"},
+	}
+	if _, known := names[c.Type]; !known {
+		return c.Reason, fmt.Sprintf("Node %s status is now: %s: %s", name, c.Reason, c.Message)
 	}
 	reason = names[c.Type][1]
 	if c.Status == corev1.ConditionTrue {

@@ -61,6 +61,9 @@ type Config struct {
 	Runtime, RuntimeVersion string
 	// Simulated reports that the runtime starts nothing.
 	Simulated bool
+	// Conditions returns further conditions that the status has, and the types of those that it no longer has, given
+	// the present ones; may be nil. Others' conditions stay.
+	Conditions func(present []corev1.NodeCondition) (wanted []corev1.NodeCondition, gone []corev1.NodeConditionType)
 	// Ready returns the reason why the node cannot run pods; nil when it can.
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger
@@ -82,6 +85,8 @@ type Node struct {
 	reported    time.Time
 	// poke triggers an immediate status check.
 	poke chan struct{}
+	// labels are those that the agent sets.
+	labels map[string]string
 }
 
 // New returns a Node. It reads the machine's state but makes no calls.
@@ -104,7 +109,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.LocalVolumes != "" {
 		annotations[localvolume.NodeAnnotation] = cfg.LocalVolumes
 	}
-	n := &Node{cfg: cfg, nodes: client.Of[*corev1.Node](cfg.Client), poke: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, nodes: client.Of[*corev1.Node](cfg.Client), poke: make(chan struct{}, 1), labels: labels}
 	n.wanted = &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: cfg.Name, Labels: labels, Annotations: annotations,
@@ -183,8 +188,11 @@ func (n *Node) register(ctx context.Context) bool {
 
 func (n *Node) tryRegister(ctx context.Context) error {
 	fresh := n.Object().DeepCopy()
+	// Of a Node that was deleted, neither the ranges that controllers gave it nor others' labels are the agent's to set.
+	fresh.UID, fresh.Spec, fresh.Labels = "", corev1.NodeSpec{}, maps.Clone(n.labels)
 	fresh.Status.VolumesInUse = n.volumesInUse(nil)
-	fresh.Status.Conditions, _ = mergeConditions(nil, n.conditions(n.cfg.Ready(ctx)), metav1.Now().Rfc3339Copy())
+	_, wanted := n.judge(ctx, nil)
+	fresh.Status.Conditions, _ = mergeConditions(nil, wanted, metav1.Now().Rfc3339Copy())
 	node, err := n.nodes.Create(ctx, fresh, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		if node, err = n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{}); err == nil {
@@ -281,7 +289,8 @@ func (n *Node) Report(ctx context.Context) error {
 	want.Status.VolumesInUse = n.volumesInUse(node.Status.VolumesInUse)
 	now := metav1.Now().Rfc3339Copy()
 	var changed []corev1.NodeCondition
-	want.Status.Conditions, changed = mergeConditions(node.Status.Conditions, n.conditions(n.cfg.Ready(ctx)), now)
+	kept, judged := n.judge(ctx, node.Status.Conditions)
+	want.Status.Conditions, changed = mergeConditions(kept, judged, now)
 	n.mu.Lock()
 	due := time.Since(n.reported) >= ReportPeriod
 	n.mu.Unlock()

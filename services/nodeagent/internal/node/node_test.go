@@ -204,3 +204,53 @@ func TestVolumesInUse(t *testing.T) {
 		}
 	})
 }
+
+// TestFurtherConditions: the status has what others add, loses what they take away, and keeps what is neither's.
+func TestFurtherConditions(t *testing.T) { synctest.Test(t, testFurtherConditions) }
+
+func testFurtherConditions(t *testing.T) {
+	theirs := corev1.NodeCondition{Type: "example.com/Theirs", Status: corev1.ConditionTrue}
+	old := corev1.NodeCondition{Type: "garboard.io/Old", Status: corev1.ConditionTrue}
+	api := fake.New(scheme.New(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{theirs, old}}})
+	n, err := node.New(node.Config{
+		Name: "n1", Client: api, IP: "192.0.2.1", DataDir: t.TempDir(), Ready: func(context.Context) error { return nil },
+		Conditions: func(present []corev1.NodeCondition) ([]corev1.NodeCondition, []corev1.NodeConditionType) {
+			return []corev1.NodeCondition{{Type: "garboard.io/New", Status: corev1.ConditionFalse, Reason: "R", Message: "m"}},
+				[]corev1.NodeConditionType{old.Type, "garboard.io/Never"}
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := n.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, c := range get(t, api).Status.Conditions {
+			kinds = append(kinds, string(c.Type))
+		}
+		if !slices.Contains(kinds, "garboard.io/New") || slices.Contains(kinds, "garboard.io/Old") || !slices.Contains(kinds, "example.com/Theirs") || len(kinds) != 6 {
+			t.Errorf("the conditions are %v", kinds)
+		}
+		time.Sleep(time.Minute)
+	}
+}
+
+// TestDeletedNode: a Node that is deleted comes back without what others gave it, which the agent may not set.
+func TestDeletedNode(t *testing.T) {
+	run(t, nil, func(t *testing.T, api *fake.Client, _ *problem) {
+		time.Sleep(time.Second)
+		given := get(t, api)
+		given.Spec.PodCIDR, given.Labels["theirs"] = "10.244.1.0/24", "x"
+		api.Load(given)
+		time.Sleep(node.CheckPeriod)
+		api.Remove(given)
+		time.Sleep(2 * node.CheckPeriod)
+		if again := get(t, api); again.Spec.PodCIDR != "" || again.Labels["theirs"] != "" || again.Labels["zone"] != "a" {
+			t.Errorf("it comes back with %+v, %v", again.Spec, again.Labels)
+		}
+	})
+}

@@ -4,70 +4,79 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
-	"os"
-	"os/exec"
 	"slices"
-	"strings"
 
-	"sigs.k8s.io/knftables"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
-// filterTable is the name of the tables that hold the rules, one of each IP family.
-const filterTable = "garboard-pods"
+const (
+	// filterTable is the name of the tables that hold the rules, one of each IP family, and filterChain that of the
+	// chain with the rules.
+	filterTable = "garboard-pods"
+	filterChain = "postrouting"
+	// sourceNAT is the priority at which the kernel's own tools change sources.
+	sourceNAT = 100
+)
 
-// A chain of iptables accepts what is forwarded for pods, where another program's policy is to drop it.
-const forwardChain = "GARBOARD-FORWARD"
+// families are the IP families that pods may have addresses of.
+func families() []ruleset.Family { return []ruleset.Family{ruleset.IPv4, ruleset.IPv6} }
 
-// filter masquerades what pods send out of the plane, and lets packets for pods through.
-type filter struct {
-	// written is what was last written, by family.
-	written map[knftables.Family]string
-}
-
-func newFilter() *filter { return &filter{written: map[knftables.Family]string{}} }
-
-// apply writes the rules of a plan. It reports whether it wrote anything.
-func (f *filter) apply(ctx context.Context, plan *Plan) (changed bool, err error) {
-	for _, family := range []knftables.Family{knftables.IPv4Family, knftables.IPv6Family} {
+// filter masquerades what pods send out of the plane, and lets packets for pods through. It reports whether it wrote
+// anything.
+func filter(ctx context.Context, plan *Plan) (changed bool, err error) {
+	conn, err := nft.Open()
+	if err != nil {
+		return false, fmt.Errorf("masquerading pods: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	for _, family := range families() {
 		own, all := ofFamily(plan.CIDRs, family), ofFamily(plan.Pods(), family)
-		state := fmt.Sprint(own, all)
-		nft, err := tables(family)
-		switch {
-		case len(own) == 0 && (err != nil || f.written[family] == state):
-			continue // A machine without IPv6 has nothing to remove.
-		case err != nil:
-			return changed, err
-		case len(own) == 0:
-			err = drop(ctx, nft)
-		case f.written[family] != state || !present(ctx, nft, own, all):
-			err = nft.Run(ctx, rules(nft, family, own, all))
-		default:
-			forwarded, err := forward(ctx, family, own, all)
-			changed = changed || forwarded
-			if err != nil {
-				return changed, err
-			}
-			continue
-		}
+		wrote, err := masquerade(conn, family, own, all)
+		changed = changed || wrote
 		if err != nil {
 			return changed, fmt.Errorf("writing the rules that masquerade pods: %w", err)
 		}
-		changed = true
-		if _, err := forward(ctx, family, own, all); err != nil {
+		if len(own) == 0 && !wrote {
+			continue // A machine without IPv6 has nothing to remove.
+		}
+		forwarded, err := forward(ctx, family, own, all)
+		changed = changed || forwarded
+		if err != nil {
 			return changed, err
 		}
-		f.written[family] = state
 	}
 	return changed, nil
 }
 
+// masquerade brings the table of a family to its state, and reports whether it had another one.
+func masquerade(conn *nft.Conn, family ruleset.Family, own, all []netip.Prefix) (changed bool, err error) {
+	actual, err := conn.Read(family, filterTable)
+	switch {
+	case err != nil && len(own) == 0:
+		return false, nil // The kernel has nothing of this family.
+	case err != nil:
+		return false, err
+	case len(own) == 0 && !actual.Exists:
+		return false, nil
+	case len(own) == 0:
+		return true, conn.DeleteTable(family, filterTable)
+	}
+	want := table(family, own, all)
+	if present(actual, want) {
+		return false, nil
+	}
+	return true, conn.Apply(family, filterTable, want)
+}
+
 // ofFamily returns the prefixes of one IP family, as few as describe the same addresses. Since nodes have
 // neighbouring CIDRs, they are much fewer than the nodes.
-func ofFamily(prefixes []netip.Prefix, family knftables.Family) []string {
+func ofFamily(prefixes []netip.Prefix, family ruleset.Family) []netip.Prefix {
 	var merged []netip.Prefix
 	for _, prefix := range slices.SortedFunc(slices.Values(prefixes), netip.Prefix.Compare) {
-		if prefix.Addr().Is4() != (family == knftables.IPv4Family) {
+		if !family.Is(prefix.Addr()) {
 			continue
 		}
 		for len(merged) > 0 {
@@ -80,167 +89,83 @@ func ofFamily(prefixes []netip.Prefix, family knftables.Family) []string {
 		}
 		merged = append(merged, prefix)
 	}
-	var texts []string
-	for _, prefix := range merged {
-		texts = append(texts, prefix.String())
-	}
-	return texts
+	return merged
 }
 
-// tables returns the access to the table of a family.
-func tables(family knftables.Family) (knftables.Interface, error) {
-	nft, err := knftables.New(family, filterTable)
-	if err != nil {
-		return nil, fmt.Errorf("the program nft cannot be used, which Debian's package nftables has: %w", err)
+// table returns the change that writes a whole table anew.
+func table(family ruleset.Family, own, all []netip.Prefix) *ruleset.Change {
+	many := netip.MustParsePrefix("224.0.0.0/4")
+	if family == ruleset.IPv6 {
+		many = netip.MustParsePrefix("ff00::/8")
 	}
-	return nft, nil
-}
-
-// present reports whether a table still has its rule and the elements of its sets.
-func present(ctx context.Context, nft knftables.Interface, own, all []string) bool {
-	found, err := nft.ListRules(ctx, "postrouting")
-	if err != nil || len(found) != 1 {
-		return false
+	chain := ruleset.Chain{
+		Name: filterChain, Base: &ruleset.Base{Type: "nat", Hook: ruleset.Postrouting, Priority: sourceNAT}, Comment: "out of the plane",
 	}
-	for name, prefixes := range map[string][]string{"own": own, "pods": all} {
-		if elements, err := nft.ListElements(ctx, "set", name); err != nil || len(elements) != len(prefixes) {
-			return false
-		}
-	}
-	return true
-}
-
-// drop removes a table, if there is one.
-func drop(ctx context.Context, nft knftables.Interface) error {
-	tx := nft.NewTransaction()
-	tx.Add(&knftables.Table{})
-	tx.Delete(&knftables.Table{})
-	return nft.Run(ctx, tx)
-}
-
-// rules returns the transaction that writes the whole table anew.
-func rules(nft knftables.Interface, family knftables.Family, own, all []string) *knftables.Transaction {
-	tx, ip, many := nft.NewTransaction(), "ip", "224.0.0.0/4"
-	if family == knftables.IPv6Family {
-		ip, many = "ip6", "ff00::/8"
-	}
-	set := func(name string, prefixes []string) {
-		tx.Add(&knftables.Set{
-			Name: name, Type: map[string]string{"ip": "ipv4_addr", "ip6": "ipv6_addr"}[ip], Flags: []knftables.SetFlag{knftables.IntervalFlag},
+	for _, prefix := range own {
+		chain.Rules = append(chain.Rules, ruleset.Rule{
+			ruleset.Within{Prefix: prefix, Source: true}, ruleset.Within{Prefix: many, Not: true},
+			ruleset.Member{Set: ruleset.PodRanges, Kind: ruleset.Ranges, Not: true}, ruleset.Masquerade{},
 		})
-		for _, prefix := range prefixes {
-			tx.Add(&knftables.Element{Set: name, Key: []string{prefix}})
-		}
 	}
-	tx.Add(&knftables.Table{})
-	tx.Delete(&knftables.Table{})
-	tx.Add(&knftables.Table{Comment: new("pod network of the node agent")})
-	set("own", own)
-	set("pods", all)
-	tx.Add(&knftables.Chain{
-		Name: "postrouting", Type: knftables.PtrTo(knftables.NATType), Hook: knftables.PtrTo(knftables.PostroutingHook),
-		Priority: knftables.PtrTo(knftables.SNATPriority),
-	})
-	tx.Add(&knftables.Rule{Chain: "postrouting", Rule: knftables.Concat(
-		ip, "saddr @own", ip, "daddr !=", many, ip, "daddr != @pods", "masquerade fully-random",
-	)})
-	return tx
+	change := &ruleset.Change{
+		Rebuild: true, Sets: []ruleset.Set{{Name: ruleset.PodRanges, Kind: ruleset.Ranges}}, Chains: []ruleset.Chain{chain.Sealed(family)},
+	}
+	for _, key := range ends(all) {
+		change.Element(ruleset.Slot{Set: ruleset.PodRanges, Key: key}, ruleset.Delta{Has: true})
+	}
+	return change
 }
 
-// remove removes all rules.
-func (f *filter) remove(ctx context.Context) error {
-	var faults []error
-	for _, family := range []knftables.Family{knftables.IPv4Family, knftables.IPv6Family} {
-		if nft, err := tables(family); err == nil {
-			faults = append(faults, drop(ctx, nft))
+// ends returns the keys of a set of ranges that has the addresses of some prefixes, which are in order and do not
+// overlap.
+func ends(prefixes []netip.Prefix) []ruleset.Key {
+	var keys []ruleset.Key
+	for _, prefix := range prefixes {
+		if last := len(keys) - 1; last >= 0 && keys[last].Addr == prefix.Addr() {
+			keys = keys[:last] // It goes on.
+		} else {
+			keys = append(keys, ruleset.Key{Addr: prefix.Addr()})
 		}
+		keys = append(keys, ruleset.Key{Addr: after(prefix), Index: 1})
+	}
+	return keys
+}
+
+// after returns the address after the last one of a prefix.
+func after(prefix netip.Prefix) netip.Addr {
+	bytes := prefix.Addr().AsSlice()
+	for bit := prefix.Bits(); bit < 8*len(bytes); bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last.Next()
+}
+
+// present reports whether a table has exactly what a change writes.
+func present(actual *ruleset.Actual, want *ruleset.Change) bool {
+	wanted := map[ruleset.Slot]ruleset.Value{}
+	for slot := range want.Elements {
+		wanted[slot] = ruleset.Value{}
+	}
+	chain := &want.Chains[0]
+	return len(actual.Chains) == 1 && chain.Intact(actual.Chains[chain.Name]) &&
+		len(actual.Sets) == 1 && actual.Sets[ruleset.PodRanges] == want.Sets[0] && maps.Equal(actual.Elements, wanted)
+}
+
+// unfilter removes all rules.
+func unfilter(ctx context.Context) error {
+	var faults []error
+	for _, family := range families() {
 		_, err := forward(ctx, family, nil, nil)
 		faults = append(faults, err)
 	}
-	f.written = map[knftables.Family]string{}
-	return errors.Join(faults...)
-}
-
-// forward has iptables let through what is forwarded from and to pods, if another program (Docker, a firewall)
-// made its policy to drop what it does not know. Rules in a table of our own could not: a packet must pass all
-// tables. Without iptables there is no such policy. The rules are written only if they are not as they should
-// be. Without own ranges they are removed.
-func forward(ctx context.Context, family knftables.Family, own, all []string) (changed bool, err error) {
-	program := "iptables"
-	if family == knftables.IPv6Family {
-		program = "ip6tables"
-	}
-	if _, err := exec.LookPath(program); err != nil {
-		return false, nil
-	}
-	run := func(stdin, program string, args ...string) (string, error) {
-		command := exec.CommandContext(ctx, program, append([]string{"--wait", "5"}, args...)...)
-		command.Stdin = strings.NewReader(stdin)
-		out, err := command.CombinedOutput()
-		return string(out), err
-	}
-	policy, err := run("", program, "-S", "FORWARD")
+	conn, err := nft.Open()
 	if err != nil {
-		return false, nil // A machine without the kernel's part of it has no such policy.
+		return errors.Join(append(faults, fmt.Errorf("removing the rules that masquerade pods: %w", err))...)
 	}
-	jump := "-A FORWARD -j " + forwardChain
-	jumps := strings.Contains(policy, jump+"\n")
-	if len(own) > 0 && !jumps && !strings.HasPrefix(policy, "-P FORWARD DROP") {
-		return false, nil
+	for _, family := range families() {
+		_, err := masquerade(conn, family, nil, nil)
+		faults = append(faults, err)
 	}
-	chain, missing := run("", program, "-S", forwardChain)
-	text := ":" + forwardChain + " - [0:0]\n" // It makes the chain, or empties it.
-	switch {
-	case len(own) == 0 && missing != nil:
-		return false, nil
-	case len(own) == 0:
-		if jumps {
-			text += "-D FORWARD -j " + forwardChain + "\n"
-		}
-		text += "-X " + forwardChain + "\n"
-	default:
-		accept := accepting(all)
-		if jumps && missing == nil && chain == "-N "+forwardChain+"\n"+accept {
-			return false, nil
-		}
-		text += accept
-		if !jumps {
-			text += "-I FORWARD -j " + forwardChain + "\n"
-		}
-	}
-	if out, err := run("*filter\n"+text+"COMMIT\n", program+"-restore", "--noflush"); err != nil {
-		return false, fmt.Errorf("having %s forward packets for pods: %w: %s", program, err, strings.TrimSpace(out))
-	}
-	return true, nil
-}
-
-// accepting returns the rules of the chain, in the form in which iptables lists them.
-func accepting(all []string) string {
-	var rules strings.Builder
-	for _, prefix := range all {
-		fmt.Fprintf(&rules, "-A %[1]s -s %[2]s -j ACCEPT\n-A %[1]s -d %[2]s -j ACCEPT\n", forwardChain, prefix)
-	}
-	return rules.String()
-}
-
-// forwarding has the kernel forward packets, and show what crosses the bridge to the rules of Services.
-func (c *changes) forwarding(plan *Plan) error {
-	wanted := map[string]bool{"/proc/sys/net/ipv4/ip_forward": true, "/proc/sys/net/bridge/bridge-nf-call-iptables": false}
-	if slices.ContainsFunc(plan.CIDRs, func(cidr netip.Prefix) bool { return cidr.Addr().Is6() }) {
-		wanted["/proc/sys/net/ipv6/conf/all/forwarding"], wanted["/proc/sys/net/bridge/bridge-nf-call-ip6tables"] = true, false
-	}
-	for path, required := range wanted {
-		text, err := os.ReadFile(path)
-		if err == nil && strings.TrimSpace(string(text)) == "1" {
-			continue
-		}
-		if err == nil {
-			err = os.WriteFile(path, []byte("1"), 0)
-		}
-		if err != nil && required {
-			return fmt.Errorf("switching the forwarding of packets on: %w", err)
-		}
-		c.any = c.any || err == nil
-	}
-	return nil
+	return errors.Join(append(faults, conn.Close())...)
 }

@@ -9,8 +9,40 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-	"sigs.k8s.io/knftables"
+
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
+
+// texts returns the texts of prefixes, in order.
+func texts(prefixes []netip.Prefix) string {
+	return strings.Trim(fmt.Sprint(prefixes), "[]")
+}
+
+// TestEnds: ranges that touch each other are one.
+func TestEnds(t *testing.T) {
+	for given, want := range map[string]string{
+		"":                            "",
+		"10.244.1.0/24":               "10.244.1.0 10.244.2.0 end",
+		"10.244.1.0/24 10.244.2.0/24": "10.244.1.0 10.244.3.0 end",
+		"10.244.1.0/24 10.244.2.0/25 10.9.0.0/16": "10.9.0.0 10.10.0.0 end 10.244.1.0 10.244.2.128 end",
+		"fd01:0:0:1::/64 fd01:0:0:3::/64":         "fd01:0:0:1:: fd01:0:0:2:: end fd01:0:0:3:: fd01:0:0:4:: end",
+	} {
+		family := ruleset.IPv4
+		if strings.Contains(given, ":") {
+			family = ruleset.IPv6
+		}
+		var parts []string
+		for _, key := range ends(ofFamily(prefixes(given), family)) {
+			parts = append(parts, key.Addr.String())
+			if key.Index == 1 {
+				parts = append(parts, "end")
+			}
+		}
+		if got := strings.Join(parts, " "); got != want {
+			t.Errorf("%s: got %s, want %s", given, got, want)
+		}
+	}
+}
 
 func TestOfFamily(t *testing.T) {
 	for _, tc := range []struct{ given, ipv4, ipv6 string }{
@@ -24,10 +56,10 @@ func TestOfFamily(t *testing.T) {
 	} {
 		given := prefixes(tc.given)
 		before := slices.Clone(given)
-		if got := strings.Join(ofFamily(given, knftables.IPv4Family), " "); got != tc.ipv4 {
+		if got := texts(ofFamily(given, ruleset.IPv4)); got != tc.ipv4 {
 			t.Errorf("%s: got %s, want %s", tc.given, got, tc.ipv4)
 		}
-		if got := strings.Join(ofFamily(given, knftables.IPv6Family), " "); got != tc.ipv6 {
+		if got := texts(ofFamily(given, ruleset.IPv6)); got != tc.ipv6 {
 			t.Errorf("%s: got %s, want %s", tc.given, got, tc.ipv6)
 		}
 		if !slices.Equal(given, before) {
@@ -45,7 +77,7 @@ func TestOfFamilyHasTheSameAddresses(t *testing.T) {
 			inside[i] = true
 			given = append(given, netip.MustParsePrefix(fmt.Sprintf("10.0.%d.0/24", i)))
 		}
-		merged := prefixes(strings.Join(ofFamily(given, knftables.IPv4Family), " "))
+		merged := ofFamily(given, ruleset.IPv4)
 		for i := range 64 {
 			address := netip.AddrFrom4([4]byte{10, 0, byte(i), 77})
 			count := 0
@@ -66,7 +98,7 @@ func TestOfFamilyHasTheSameAddresses(t *testing.T) {
 
 func TestAccepting(t *testing.T) {
 	const want = "-A GARBOARD-FORWARD -s 10.244.0.0/16 -j ACCEPT\n-A GARBOARD-FORWARD -d 10.244.0.0/16 -j ACCEPT\n"
-	if got := accepting([]string{"10.244.0.0/16"}); got != want {
+	if got := accepting(prefixes("10.244.0.0/16")); got != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -24,16 +24,16 @@ const (
 )
 
 // linux is the kernel by way of netlink, /proc and nftables.
-type linux struct{ filter *filter }
+type linux struct{}
 
-func newKernel() kernel { return &linux{filter: newFilter()} }
+func newKernel() kernel { return linux{} }
 
 // bridgeFilter is there if the kernel shows rules what crosses a bridge.
 const bridgeFilter = "/proc/sys/net/bridge"
 
 // prepare has the kernel show rules what crosses a bridge. Otherwise a pod that asks a Service is answered by a pod
 // of its own node past the rules, from an address that it did not ask.
-func (l *linux) prepare(ctx context.Context) error {
+func (linux) prepare(ctx context.Context) error {
 	if _, err := os.Stat(bridgeFilter); err == nil {
 		return nil
 	}
@@ -45,22 +45,15 @@ func (l *linux) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (l *linux) host(address netip.Addr, bridge string) (Host, error) {
+func (linux) host(address netip.Addr, bridge string) (Host, error) {
 	host := Host{Address: address}
 	links, err := netlink.LinkList()
 	if err != nil {
 		return host, fmt.Errorf("listing the network interfaces: %w", err)
 	}
-	all, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	networks, err := addressesByIndex()
 	if err != nil {
-		return host, fmt.Errorf("listing the addresses: %w", err)
-	}
-	networks := map[int][]netip.Prefix{} // by interface
-	for _, one := range all {
-		if ip, ok := netip.AddrFromSlice(one.IP); ok {
-			ones, _ := one.Mask.Size()
-			networks[one.LinkIndex] = append(networks[one.LinkIndex], netip.PrefixFrom(ip.Unmap(), ones))
-		}
+		return host, err
 	}
 	for _, link := range links {
 		name, index := link.Attrs().Name, link.Attrs().Index
@@ -81,6 +74,22 @@ func (l *linux) host(address netip.Addr, bridge string) (Host, error) {
 	return host, nil
 }
 
+// addressesByIndex returns the addresses of the machine's interfaces by their index, each with the length of its network.
+func addressesByIndex() (map[int][]netip.Prefix, error) {
+	all, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return nil, fmt.Errorf("listing the addresses: %w", err)
+	}
+	found := map[int][]netip.Prefix{}
+	for _, one := range all {
+		if ip, ok := netip.AddrFromSlice(one.IP); ok {
+			ones, _ := one.Mask.Size()
+			found[one.LinkIndex] = append(found[one.LinkIndex], netip.PrefixFrom(ip.Unmap(), ones))
+		}
+	}
+	return found, nil
+}
+
 func masked(prefixes []netip.Prefix) []netip.Prefix {
 	var all []netip.Prefix
 	for _, prefix := range prefixes {
@@ -89,7 +98,7 @@ func masked(prefixes []netip.Prefix) []netip.Prefix {
 	return all
 }
 
-func (l *linux) apply(ctx context.Context, plan *Plan, host Host, bridge string) (changed bool, err error) {
+func (linux) apply(ctx context.Context, plan *Plan, host Host, bridge string) (changed bool, err error) {
 	var done changes
 	if err := done.forwarding(plan); err != nil {
 		return done.any, err
@@ -111,16 +120,16 @@ func (l *linux) apply(ctx context.Context, plan *Plan, host Host, bridge string)
 	if err := done.routes(plan, host, tunnel); err != nil {
 		return done.any, err
 	}
-	filtered, err := l.filter.apply(ctx, plan)
+	filtered, err := filter(ctx, plan)
 	if err == nil && done.unreached != nil {
 		err = &unreachedError{errors.Join(done.unreached...)}
 	}
 	return done.any || filtered, err
 }
 
-func (l *linux) remove(ctx context.Context, _ string) error {
+func (linux) remove(ctx context.Context, _ string) error {
 	var done changes
-	return errors.Join(done.noTunnel(), done.routes(&Plan{}, Host{}, nil), l.filter.remove(ctx))
+	return errors.Join(done.noTunnel(), done.routes(&Plan{}, Host{}, nil), unfilter(ctx))
 }
 
 // changes makes changes and notes whether there was one.

@@ -276,7 +276,7 @@ func TestPeersLeave(t *testing.T) {
 	if ends, routes := a.count(); ends != 3 || routes != 2 {
 		t.Errorf("with one peer: %d entries of neighbours, %d routes", ends, routes)
 	}
-	if rules := a.run("nft", "list", "table", "ip", filterTable); strings.Contains(rules, "10.244.3.0") || !strings.Contains(rules, "10.244.2.0") {
+	if rules := a.run("nft", "list", "table", "ip", filterTable); strings.Contains(rules, "10.244.3.") || !strings.Contains(rules, "10.244.2.255") {
 		t.Errorf("the rules are %s", rules)
 	}
 	// A peer gets another address, and another CIDR.
@@ -289,7 +289,7 @@ func TestPeersLeave(t *testing.T) {
 		t.Errorf("after a switch to routes: %s", traces)
 	}
 	a.must(false, nodes, Routed)
-	if rules := a.run("nft", "list", "table", "ip", filterTable); !strings.Contains(rules, "10.244.2.0") {
+	if rules := a.run("nft", "list", "table", "ip", filterTable); !strings.Contains(rules, "10.244.2.255") {
 		t.Errorf("what pods send by other routers is masqueraded: %s", rules)
 	}
 }

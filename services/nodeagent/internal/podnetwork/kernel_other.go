@@ -10,6 +10,8 @@ import (
 
 var errUnsupported = errors.New("the pod network needs Linux")
 
+func addressesByIndex() (map[int][]netip.Prefix, error) { return nil, errUnsupported }
+
 type other struct{}
 
 func newKernel() kernel { return other{} }

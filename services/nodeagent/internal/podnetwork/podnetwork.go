@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,6 +50,8 @@ type Config struct {
 	ConfDir, DataDir string
 	// Bridge is the name of the bridge; DefaultBridge if empty.
 	Bridge string
+	// Changed is called when the network has got a problem, or has none any more; may be nil.
+	Changed func()
 	// Event records an Event about the node.
 	Event      func(eventType, reason, message string)
 	Logger     *slog.Logger
@@ -85,8 +88,10 @@ type Network struct {
 
 	mu sync.Mutex
 	// plan is the plan that was last put into effect, nil before; problem is why it was not the latest one.
+	// since is when it got the problem, or lost it.
 	plan    *Plan
 	problem error
+	since   time.Time
 	// told are the refusals that were reported. Only Run uses it.
 	told map[Refusal]bool
 }
@@ -96,9 +101,12 @@ func New(cfg Config) *Network {
 	if cfg.Bridge == "" {
 		cfg.Bridge = DefaultBridge
 	}
+	if cfg.Changed == nil {
+		cfg.Changed = func() {}
+	}
 	return &Network{
 		cfg: cfg, kernel: newKernel(), nodes: informer.For[*corev1.Node](cfg.Nodes), wake: make(chan struct{}, 1),
-		metrics: newMetrics(cfg.Registerer), problem: errors.New("the Nodes are not known yet"),
+		metrics: newMetrics(cfg.Registerer), problem: errors.New("the Nodes are not known yet"), since: time.Now(),
 	}
 }
 
@@ -108,6 +116,16 @@ func Remove(ctx context.Context, confDir, bridge string) error {
 		bridge = DefaultBridge
 	}
 	return errors.Join(removeConfiguration(confDir), newKernel().remove(ctx, bridge))
+}
+
+// Addresses returns the addresses of all interfaces of the machine, each with the length of its network.
+func Addresses() ([]netip.Prefix, error) {
+	found, err := addressesByIndex()
+	var all []netip.Prefix
+	for _, index := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[index]...)
+	}
+	return all, err
 }
 
 // Ready returns the reason why pods have no network; nil if they have.
@@ -193,13 +211,21 @@ func (n *Network) sync(ctx context.Context) error {
 	plan, changed, err := n.try(ctx)
 	n.metrics.synced(plan, time.Since(start), err)
 	n.mu.Lock()
+	before := n.problem
 	// Nodes that cannot be connected to do not keep pods from starting on this one.
 	if unreached := (*unreachedError)(nil); err == nil || errors.As(err, &unreached) {
 		n.plan, n.problem = plan, nil
 	} else {
 		n.problem = err
 	}
+	turned := (before == nil) != (n.problem == nil)
+	if turned {
+		n.since = time.Now()
+	}
 	n.mu.Unlock()
+	if turned {
+		n.cfg.Changed()
+	}
 	if err == nil && changed {
 		n.cfg.Logger.Info("the pod network was brought up to date", "cidrs", plan.CIDRs, "nodes", len(plan.Peers), "tunnels", plan.Tunnels())
 	}

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/informer"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/conntrack"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/nft"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 // The defaults of Config.

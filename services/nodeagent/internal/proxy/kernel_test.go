@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/conntrack"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 // fakeKernel holds tables in memory. It refuses what the kernel would refuse, and what a test wants.

@@ -21,10 +21,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/conntrack"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/nft"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/rules"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 // patience is how long a client waits for an answer; silence is how long it waits for none. A new link

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/rules"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 // interfaceAddresses returns the addresses of the system's interfaces.

@@ -167,6 +167,11 @@ func (p *Proxy) NodeChanged() {
 // context's error if that ends before.
 func (p *Proxy) Ready(ctx context.Context) error {
 	select {
+	case <-p.ready: // also if ctx has ended
+		return nil
+	default:
+	}
+	select {
 	case <-p.ready:
 		return nil
 	case <-ctx.Done():

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/nft"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // Remove removes the rules that a Proxy has left in the kernel. The table is DefaultTable if empty.

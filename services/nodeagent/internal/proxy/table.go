@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ledger"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 const (

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard/garboard/libs/nodeapi"
+	"github.com/garboard/garboard/services/nodeagent/internal/relay"
 )
 
 // dialTime bounds the dialing of a port.
@@ -52,7 +51,7 @@ func (s *Server) dial(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(r.Context(), func() { _ = errors.Join(conn.Close(), client.Close()) })()
 	log := s.cfg.Logger.With("path", r.URL.Path, "address", address)
 	log.Debug("connected with a pod")
-	both(conn, client, buffered)
+	relay.Both(conn, client, buffered)
 	log.Debug("the connection with a pod has ended")
 }
 
@@ -75,22 +74,4 @@ func (s *Server) addressOf(pod *corev1.Pod, port string) (string, error) {
 		return "", apierrors.NewServiceUnavailable(fmt.Sprintf("pod %s has the address %q, at which it cannot be reached", pod.Name, ip))
 	}
 	return net.JoinHostPort(ip, strconv.FormatUint(number, 10)), nil
-}
-
-// both copies in both directions until each has ended. The end of one is passed on, so that the other
-// goes on.
-func both(conn, client net.Conn, buffered io.Reader) {
-	var directions sync.WaitGroup
-	copyOne := func(to net.Conn, from io.Reader) {
-		if _, err := io.Copy(to, from); err != nil {
-			_ = errors.Join(conn.Close(), client.Close()) // Neither direction is of use without the other.
-			return
-		}
-		if half, ok := to.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-			_ = to.Close()
-		}
-	}
-	directions.Go(func() { copyOne(conn, buffered) })
-	directions.Go(func() { copyOne(client, conn) })
-	directions.Wait()
 }

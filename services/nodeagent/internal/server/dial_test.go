@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,38 +132,6 @@ func TestDial(t *testing.T) {
 	}
 	if len(*dialed) != 1 || (*dialed)[0] != "10.1.2.3:80" {
 		t.Errorf("dialed %q", *dialed)
-	}
-}
-
-// TestBothDirections checks that one direction goes on after the end of the other.
-func TestBothDirections(t *testing.T) {
-	pod, podEnd := pipe(t)
-	client, clientEnd := pipe(t)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		both(podEnd, clientEnd, clientEnd)
-	}()
-	if _, err := io.WriteString(client, "question"); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(pod); string(got) != "question" || err != nil {
-		t.Errorf("the pod read %q, %v", got, err)
-	}
-	if _, err := io.WriteString(pod, "answer"); err != nil {
-		t.Error(err)
-	}
-	_ = pod.Close()
-	if got, err := io.ReadAll(client); string(got) != "answer" || err != nil {
-		t.Errorf("the client read %q, %v", got, err)
-	}
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Error("the connection does not end")
 	}
 }
 

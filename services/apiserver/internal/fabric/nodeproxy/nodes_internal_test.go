@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -112,5 +111,3 @@ func TestDial(t *testing.T) {
 		t.Errorf("without a bus: %v", err)
 	}
 }
-
-var _ net.Conn = (*dialed)(nil)

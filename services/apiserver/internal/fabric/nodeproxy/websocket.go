@@ -56,6 +56,9 @@ func (p Pods) logOverWebSocket(w http.ResponseWriter, r *http.Request, pod *core
 	return err
 }
 
+// maxRefusal is how much of a node's refusal is read, in bytes.
+const maxRefusal = 64 << 10
+
 // log opens a log at the agent of a pod's node.
 func (p Pods) log(ctx context.Context, pod *corev1.Pod, to *url.URL) (io.ReadCloser, error) {
 	request := (&http.Request{Method: http.MethodGet, URL: to, Header: http.Header{}}).WithContext(ctx)

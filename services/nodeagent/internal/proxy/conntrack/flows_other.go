@@ -5,7 +5,7 @@ package conntrack
 import (
 	"errors"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 var errPlatform = errors.New("connection tracking is supported on Linux only")

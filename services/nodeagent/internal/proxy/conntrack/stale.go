@@ -4,7 +4,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // Stale tells which UDP connections are to end: those to a frontend that go to none of the endpoints

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // Health knows whether the rules follow the API. It is safe for concurrent use.

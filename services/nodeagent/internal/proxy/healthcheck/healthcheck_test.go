@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/healthcheck"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ledger"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 func owner(name string) types.NamespacedName {

@@ -3,7 +3,7 @@ package ledger
 import (
 	"slices"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // Repair returns the changes that turn what the kernel has into the wanted state: first the

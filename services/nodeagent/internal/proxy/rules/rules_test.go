@@ -8,8 +8,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/rules"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 // The addresses of the tests.

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // The chains that all Services share. The base chains are named by type and hook.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 func TestMessageRoundTrip(t *testing.T) {
@@ -286,7 +286,7 @@ func TestReaderOfForeignObjects(t *testing.T) {
 		m.u32(setKeyType, typeIPv4)
 	})
 	send(msgNewSet, r.set, func(m *message) { m.text(setTable, "t"); m.text(setName, "__gb1"); m.u32(setFlags, setAnonymous) })
-	if got := r.actual.Sets; len(got) != 1 || got[ruleset.ClusterIPs].Kind != unknownKind || len(r.readable()) != 0 {
+	if got := r.actual.Sets; len(got) != 1 || got[ruleset.ClusterIPs].Kind == ruleset.Addresses || len(r.readable()) != 0 {
 		t.Errorf("sets %+v, readable %v", got, r.readable())
 	}
 	r.actual.Sets[ruleset.AbsentNodePorts] = ruleset.Set{}

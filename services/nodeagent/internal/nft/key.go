@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // unknownKind is the kind of a set that is none of ours by its form.
@@ -35,7 +35,7 @@ func addressType(f ruleset.Family) uint32 {
 // keyLength returns the length of a set's keys. Each part is padded to 4 bytes.
 func keyLength(f ruleset.Family, kind ruleset.Kind) int {
 	switch kind {
-	case ruleset.Addresses:
+	case ruleset.Addresses, ruleset.Ranges:
 		return addressLength(f)
 	case ruleset.Services:
 		return addressLength(f) + 8
@@ -53,7 +53,7 @@ func keyLength(f ruleset.Family, kind ruleset.Kind) int {
 func keyType(f ruleset.Family, kind ruleset.Kind) uint32 {
 	const port = typeProtocol<<typeBits | typeService
 	switch kind {
-	case ruleset.Addresses:
+	case ruleset.Addresses, ruleset.Ranges:
 		return addressType(f)
 	case ruleset.Services:
 		return addressType(f)<<(2*typeBits) | port
@@ -78,7 +78,7 @@ func appendKey(buf []byte, kind ruleset.Kind, key ruleset.Key) []byte {
 	if kind != ruleset.Ports {
 		buf = append(buf, key.Addr.AsSlice()...)
 	}
-	if kind != ruleset.Addresses {
+	if kind != ruleset.Addresses && kind != ruleset.Ranges {
 		buf = append(buf, byte(key.Protocol), 0, 0, 0)
 		buf = append(binary.BigEndian.AppendUint16(buf, key.Port), 0, 0)
 	}
@@ -130,7 +130,7 @@ func parseKey(f ruleset.Family, kind ruleset.Kind, buf []byte) (ruleset.Key, boo
 	if kind != ruleset.Ports {
 		key.Addr = address()
 	}
-	if kind != ruleset.Addresses {
+	if kind != ruleset.Addresses && kind != ruleset.Ranges {
 		key.Protocol, key.Port = ruleset.Protocol(buf[0]), binary.BigEndian.Uint16(buf[4:])
 	}
 	return key, true
@@ -145,6 +145,8 @@ func kindOf(set string) ruleset.Kind {
 		return ruleset.Ports
 	case ruleset.Hairpins:
 		return ruleset.Connections
+	case ruleset.PodRanges:
+		return ruleset.Ranges
 	}
 	if ruleset.HasEndpoints(set) {
 		return ruleset.Choices

@@ -38,11 +38,13 @@ type (
 	}
 	// Local matches packets whose destination, or source, is an address of the node.
 	Local struct{ Source bool }
-	// Member matches packets whose key is in a set. With Source, the key is the source's address.
+	// Member matches packets whose key is in a set; with Not the others. With Source, the key is the source's
+	// address.
 	Member struct {
 		Set    string
 		Kind   Kind
 		Source bool
+		Not    bool
 	}
 	// Over matches packets of a transport protocol.
 	Over struct{ Protocol Protocol }
@@ -121,9 +123,9 @@ func (e Local) Text(Family) string { return "fib " + side(e.Source) + " type loc
 // Text implements Expression.
 func (e Member) Text(f Family) string {
 	if e.Source {
-		return f.ip() + " saddr @" + e.Set
+		return f.ip() + " saddr" + not(e.Not) + " @" + e.Set
 	}
-	return e.Kind.packet(f) + " @" + e.Set
+	return e.Kind.packet(f) + not(e.Not) + " @" + e.Set
 }
 
 // Text implements Expression.

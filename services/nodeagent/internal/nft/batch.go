@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 const (
@@ -134,6 +134,9 @@ func (b *batch) newSet(s ruleset.Set) {
 	if s.Timeout > 0 {
 		flags |= setTimeouts | setDynamic
 	}
+	if s.Kind == ruleset.Ranges {
+		flags |= setInterval
+	}
 	b.u32(setFlags, flags)
 	b.u32(setKeyType, keyType(b.family, s.Kind))
 	b.u32(setKeyLength, uint32(keyLength(b.family, s.Kind)))
@@ -222,9 +225,15 @@ func (b *batch) elements(kind, flags uint16, elements []ruleset.Element) {
 	}
 	for _, set := range slices.Sorted(maps.Keys(bySet)) {
 		list := bySet[set]
+		if kindOf(set) == ruleset.Ranges { // The kernel wants each end after its beginning.
+			slices.SortFunc(list, func(a, b ruleset.Element) int { return a.Key.Addr.Compare(b.Key.Addr) })
+		}
 		for start := 0; start < len(list); start += maxPerMessage {
 			b.elementList(kind, flags, set, 0, start, min(start+maxPerMessage, len(list)), func(i int) {
 				b.value(elementKey, appendKey(nil, kindOf(set), list[i].Key))
+				if kindOf(set) == ruleset.Ranges && list[i].Key.Index == 1 {
+					b.u32(elementFlags, elementEnd)
+				}
 				switch value := list[i].Value; {
 				case kind == msgDelElement:
 				case value.Verdict.Action != ruleset.None:

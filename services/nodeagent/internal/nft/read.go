@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // foreignVerdict stands for a verdict that is none of ours.
@@ -106,6 +106,9 @@ func (r *reader) set(m received) {
 			set.Kind = candidate
 		}
 	}
+	if kind == keyType(r.family, ruleset.Ranges) && flags == setInterval {
+		set.Kind = ruleset.Ranges
+	}
 	if kind == keyType(r.family, ruleset.Choices) && flags == setMap && data == endpointType(r.family) {
 		set.Kind = ruleset.Choices
 	}
@@ -144,6 +147,9 @@ func (r *reader) element(set string, buf []byte) {
 	key, ok := parseKey(r.family, kindOf(set), attribute(attribute(buf, elementKey), dataValue))
 	if _, known := r.actual.Sets[set]; !known || !ok {
 		return
+	}
+	if kindOf(set) == ruleset.Ranges {
+		key.Index = uint32(number(attribute(buf, elementFlags)) & elementEnd)
 	}
 	var value ruleset.Value
 	verdict := &value.Verdict

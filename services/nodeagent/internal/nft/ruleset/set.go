@@ -24,6 +24,9 @@ const (
 	// Choices has no field of the packet, but the ID of a chain and the number of one of its choices.
 	// Sets of this kind are maps to an endpoint.
 	Choices
+	// Ranges has the destination's address. Two elements describe a range: the one of its first address
+	// with Index 0, and that of the address after its last one with Index 1. Ranges neither overlap nor touch.
+	Ranges
 )
 
 // The shared sets and maps of a table.
@@ -45,6 +48,9 @@ const (
 	// Hairpins has the connections of local endpoints to themselves.
 	Hairpins = "hairpins"
 )
+
+// PodRanges is the set of the ranges of pods, in the table of the pod network.
+const PodRanges = "pods"
 
 // The maps that have the choices of the chains that send connections to one of several endpoints. For
 // each new set, the kernel walks all sets of the table, and for each new element of a map all rules
@@ -90,7 +96,7 @@ type Key struct {
 	Addr     netip.Addr
 	Protocol Protocol
 	Port     uint16
-	// Index is the number of a choice of the chain with this ID.
+	// Index is the number of a choice of the chain with this ID, or tells the two ends of a range apart.
 	Index uint32
 	ID    uint64
 }
@@ -118,6 +124,8 @@ func (k Kind) Text(key Key) string {
 	switch k {
 	case Addresses:
 		return key.Addr.String()
+	case Ranges:
+		return fmt.Sprintf("%s end %d", key.Addr, key.Index)
 	case Services:
 		return fmt.Sprintf("%s . %s . %d", key.Addr, key.Protocol, key.Port)
 	case Ports:
@@ -131,7 +139,7 @@ func (k Kind) Text(key Key) string {
 // packet returns the expression that selects the key of this kind from a packet.
 func (k Kind) packet(f Family) string {
 	switch k {
-	case Addresses:
+	case Addresses, Ranges:
 		return f.ip() + " daddr"
 	case Services:
 		return f.ip() + " daddr . meta l4proto . th dport"
@@ -149,7 +157,7 @@ func (s Set) Type(f Family) string {
 	}
 	var parts []string
 	switch s.Kind {
-	case Addresses:
+	case Addresses, Ranges:
 		parts = []string{address}
 	case Services:
 		parts = []string{address, "inet_proto", "inet_service"}

@@ -3,7 +3,7 @@ package nft
 import (
 	"encoding/binary"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // expression writes one expression of a rule. set is the ID of the anonymous set that it uses, if
@@ -33,7 +33,7 @@ func (b *batch) expression(e ruleset.Expression, set uint32) {
 		} else {
 			b.key(e.Kind)
 		}
-		b.lookup(e.Set, 0, false)
+		b.lookup(e.Set, 0, false, e.Not)
 	case ruleset.Over:
 		b.meta(metaProtocol)
 		b.compare(false, []byte{byte(e.Protocol)})
@@ -60,7 +60,7 @@ func (b *batch) action(e ruleset.Expression, set uint32) {
 		b.element("reject", func() { b.u32(rejectType, rejectICMP); b.bytes(rejectCode, code) })
 	case ruleset.Lookup:
 		b.key(e.Kind)
-		b.lookup(e.Map, 0, true)
+		b.lookup(e.Map, 0, true, false)
 	case ruleset.Remember:
 		b.address(true, register)
 		b.element("dynset", func() { b.text(dynsetName, e.Set); b.u32(dynsetOp, dynsetUpdate); b.u32(dynsetKey, register) })
@@ -68,7 +68,7 @@ func (b *batch) action(e ruleset.Expression, set uint32) {
 		b.translate(e)
 	case ruleset.Spread:
 		b.random(len(e.Chains), register)
-		b.lookup(anonymousName, set, true)
+		b.lookup(anonymousName, set, true, false)
 	case ruleset.Verdict:
 		b.element("immediate", func() {
 			b.u32(immediateRegister, registerVerdict)
@@ -161,16 +161,16 @@ func (b *batch) key(kind ruleset.Kind) {
 		b.address(false, target)
 		target += words
 	}
-	if kind != ruleset.Addresses {
+	if kind != ruleset.Addresses && kind != ruleset.Ranges {
 		b.element("meta", func() { b.u32(metaTarget, target); b.u32(metaKey, metaProtocol) })
 		// The destination's port is at the same place in TCP, UDP and SCTP.
 		b.payload(payloadTransport, 2, 2, target+1)
 	}
 }
 
-// lookup finds the register's value in a set, or with verdict follows what a map has for it. id is
-// that of an anonymous set.
-func (b *batch) lookup(set string, id uint32, verdict bool) {
+// lookup finds the register's value in a set, or with not its absence, or with verdict follows what a map has
+// for it. id is that of an anonymous set.
+func (b *batch) lookup(set string, id uint32, verdict, not bool) {
 	b.element("lookup", func() {
 		b.text(lookupSet, set)
 		b.u32(lookupSource, register)
@@ -179,6 +179,9 @@ func (b *batch) lookup(set string, id uint32, verdict bool) {
 		}
 		if id != 0 {
 			b.u32(lookupSetID, id)
+		}
+		if not {
+			b.u32(lookupFlags, lookupInvert)
 		}
 	})
 }

@@ -89,8 +89,9 @@ const (
 
 	listElement = 1
 
-	elementKey  = 1
-	elementData = 2
+	elementKey   = 1
+	elementData  = 2
+	elementFlags = 3
 
 	dataValue   = 1
 	dataVerdict = 2
@@ -101,10 +102,14 @@ const (
 	generationID = 1
 )
 
+// elementEnd is the flag of an element after the last one of a range.
+const elementEnd = 0x1
+
 // Flags and types of sets.
 const (
 	setAnonymous = 0x1
 	setConstant  = 0x2
+	setInterval  = 0x4
 	setMap       = 0x8
 	setTimeouts  = 0x10
 	setDynamic   = 0x20
@@ -153,6 +158,8 @@ const (
 	lookupSource = 2
 	lookupTarget = 3
 	lookupSetID  = 4
+	lookupFlags  = 5
+	lookupInvert = 1
 
 	dynsetName   = 1
 	dynsetOp     = 3

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/garboard/garboard/services/nodeagent/internal/nft"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ledger"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/nft"
 	"github.com/garboard/garboard/services/nodeagent/internal/proxy/rules"
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
 )
 
 // second returns another connection in the network namespace of the thread.

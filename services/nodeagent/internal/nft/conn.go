@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 // maxAttempts bounds the repetitions of a reading that others' changes interrupt.

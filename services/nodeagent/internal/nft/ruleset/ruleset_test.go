@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/garboard/garboard/services/nodeagent/internal/proxy/ruleset"
+	"github.com/garboard/garboard/services/nodeagent/internal/nft/ruleset"
 )
 
 func TestFamily(t *testing.T) {
@@ -392,5 +392,22 @@ func TestMergeKeepsOrder(t *testing.T) {
 	all.Merge(&ruleset.Change{Rebuild: true})
 	if !all.Rebuild || len(all.Sets) != 2 {
 		t.Errorf("with a rebuilding: %+v", all)
+	}
+}
+
+// TestRanges: a set of ranges, its two ends, and the packets that are not in it.
+func TestRanges(t *testing.T) {
+	set := ruleset.Set{Name: ruleset.PodRanges, Kind: ruleset.Ranges}
+	if got := set.Type(ruleset.IPv4) + " " + set.Type(ruleset.IPv6); got != "ipv4_addr ipv6_addr" {
+		t.Errorf("the types are %s", got)
+	}
+	outside := ruleset.Member{Set: set.Name, Kind: set.Kind, Not: true}
+	if got := outside.Text(ruleset.IPv6); got != "ip6 daddr != @pods" {
+		t.Errorf("got %s", got)
+	}
+	address := netip.MustParseAddr("10.0.0.0")
+	begin, end := set.Kind.Text(ruleset.Key{Addr: address}), set.Kind.Text(ruleset.Key{Addr: address, Index: 1})
+	if begin == end {
+		t.Errorf("both ends are %s", begin)
 	}
 }

@@ -178,7 +178,7 @@ func Plain(data []byte, obj Object) []byte {
 // decodePlain is DecodeStorage of what most kinds are stored as. It neither copies the message nor looks for who can
 // decode it. It returns nil if data has another form or is invalid.
 func (k *Kind) decodePlain(data []byte) Object {
-	if k.Custom || k.etcd != nil || !k.Stored() {
+	if k.Custom || k.etcd != nil || !k.Stored() || k.newObject == nil || k.Storage != k.GroupVersionKind {
 		return nil
 	}
 	about, plain := envelope.Open(data)

@@ -1,6 +1,7 @@
 package fabricsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,10 +205,7 @@ func (f *follower) loop(ctx context.Context) {
 		f.mu.Lock()
 		a, number, send := f.due(f.clock())
 		f.chooseWay(ctx)
-		next, why := f.machine.next(), f.machine.why
-		if next.IsZero() {
-			next = f.clock().Add(time.Hour)
-		}
+		next, why := cmp.Or(f.machine.next(), f.clock().Add(time.Hour)), f.machine.why
 		f.sleeps = next
 		f.mu.Unlock()
 		f.report(why)

@@ -85,8 +85,7 @@ func (f *follower) Refresh(ctx context.Context) error {
 // Resumes returns true.
 func (*follower) Resumes() bool { return true }
 
-// Resume makes Run start from the content of an earlier process, which an ask then brings up to
-// date.
+// Resume makes Run start from the content of an earlier process, which an ask then brings up to date.
 func (f *follower) Resume(at fabric.Position, objects []informer.Object) error {
 	if at.History.IsZero() || at.Revision <= 0 {
 		return fmt.Errorf("resuming %s at revision %d of history %q: invalid revision or history", f.kind.GroupResource(), at.Revision, at.History)

@@ -51,8 +51,7 @@ func (b *buffer) add(s statement) bool {
 
 func (b *buffer) clear() { *b = buffer{limit: b.limit} }
 
-// offer passes every statement to try, in rising revision, and keeps those for which try returns
-// true.
+// offer passes every statement to try, in rising revision, and keeps those for which try returns true.
 func (b *buffer) offer(try func(s statement) (keep bool)) {
 	kept := b.statements[:0]
 	b.bytes = 0

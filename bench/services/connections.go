@@ -85,7 +85,7 @@ func (b *bench) check(ctx context.Context, n int) error {
 			own = own || e.Addresses[0] == endpoint.String()
 		}
 		if !own && i != b.changed() {
-			return fmt.Errorf("Service %d leads to %s, which is not its endpoint", i+1, endpoint)
+			return fmt.Errorf("the Service %d leads to %s, which is not its endpoint", i+1, endpoint)
 		}
 	}
 	return nil

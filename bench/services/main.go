@@ -126,7 +126,7 @@ func (b *bench) withoutServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, agent.Stop(), clear(ctx)) }()
+	defer func() { err = errors.Join(err, agent.Stop(), removeRules(ctx)) }()
 	if err := agent.Wait(ctx, patience, func() bool { return healthy(ctx, node.AgentHealth) }); err != nil {
 		return err
 	}

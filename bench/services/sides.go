@@ -35,8 +35,8 @@ func (b *bench) both() []side {
 	}})
 }
 
-// clear removes all packet rules.
-func clear(ctx context.Context) error {
+// removeRules removes all packet rules.
+func removeRules(ctx context.Context) error {
 	// The next program must find nothing even if this benchmark is about to end.
 	out, err := exec.CommandContext(context.WithoutCancel(ctx), "nft", "flush", "ruleset").CombinedOutput()
 	if err != nil {

@@ -46,7 +46,7 @@ func (b *bench) measure(ctx context.Context, s side, n int) (r result, err error
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, program.Stop(), clear(ctx)) }()
+	defer func() { err = errors.Join(err, program.Stop(), removeRules(ctx)) }()
 	if err := b.fromNothing(ctx, program, n, &r); err != nil {
 		return r, err
 	}

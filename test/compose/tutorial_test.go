@@ -109,10 +109,10 @@ func steps(page string) []step {
 			}
 			block, after, _ := strings.Cut(rest, "```")
 			section = after
-			switch language, text, _ := strings.Cut(block, "\n"); {
-			case language == "sh":
+			switch language, text, _ := strings.Cut(block, "\n"); language {
+			case "sh":
 				script.WriteString(commands(text))
-			case language == "go":
+			case "go":
 				fmt.Fprintf(&script, "mkdir -p first\ncat > first/main.go <<'END'\n%sEND\n", text)
 			}
 		}

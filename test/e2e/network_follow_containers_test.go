@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,7 +87,7 @@ func (c *cluster) follow(t *testing.T) {
 	_ = c.agents[1].Process.Signal(syscall.SIGTERM)
 	_ = c.agents[1].Wait()
 	before := c.args
-	c.args = append(before[:len(before):len(before)], "--node-ip", second.String())
+	c.args = append(slices.Clip(before), "--node-ip", second.String())
 	c.start(t, 1)
 	c.args = before
 	plane.Eventually(t, "the node to have its other address", func(context.Context) error {

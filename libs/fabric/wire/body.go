@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -46,7 +48,7 @@ func bodyOf(data []byte) (from, to int, body []byte) {
 			if body, _ = protowire.ConsumeBytes(data[at+tag:]); len(body) == 0 {
 				return 0, 0, nil
 			}
-			from, to, body = at, end, body[:len(body):len(body)]
+			from, to, body = at, end, slices.Clip(body)
 		}
 		at = end
 	}

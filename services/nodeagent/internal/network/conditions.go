@@ -34,7 +34,7 @@ type fault struct {
 func (n *Network) Conditions(present []corev1.NodeCondition) (wanted []corev1.NodeCondition, gone []corev1.NodeConditionType) {
 	now := time.Now()
 	if n.cfg.PodNetwork.On {
-		unavailable, reached := n.podNetwork(now)
+		unavailable, reached := n.podNetwork()
 		wanted = append(wanted, patiently(unavailable, now, present, corev1.ConditionTrue))
 		if reached != nil {
 			wanted = append(wanted, *reached)
@@ -71,7 +71,7 @@ func patiently(one judged, now time.Time, present []corev1.NodeCondition, bad co
 }
 
 // podNetwork returns the condition NetworkUnavailable and, once it is known, whether the node reaches others.
-func (n *Network) podNetwork(now time.Time) (unavailable judged, reached *corev1.NodeCondition) {
+func (n *Network) podNetwork() (unavailable judged, reached *corev1.NodeCondition) {
 	n.mu.Lock()
 	pods, prober, started := n.pods, n.prober, n.started
 	n.mu.Unlock()

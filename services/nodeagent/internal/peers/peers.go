@@ -118,11 +118,11 @@ func (p *Prober) round(ctx context.Context, peers []Peer) bool {
 	for _, i := range rand.Perm(len(peers))[:asked] {
 		go func() { results <- p.ask(ctx, peers[i].Address) }()
 	}
-	any := len(peers) == 0
+	answered := len(peers) == 0
 	for range asked {
-		any = <-results || any
+		answered = <-results || answered
 	}
-	return any
+	return answered
 }
 
 // ask reports whether a peer answers.

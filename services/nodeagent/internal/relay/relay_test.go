@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -71,7 +72,7 @@ func TestWithoutHalves(t *testing.T) {
 	if line, err := bufio.NewReader(server).ReadString('\n'); err != nil || line != "bye\n" {
 		t.Errorf("the server reads %q, %v", line, err)
 	}
-	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("after the client's end the server reads %v", err)
 	}
 	<-done

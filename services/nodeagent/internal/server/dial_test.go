@@ -134,23 +134,3 @@ func TestDial(t *testing.T) {
 		t.Errorf("dialed %q", *dialed)
 	}
 }
-
-// pipe returns both ends of a TCP connection.
-func pipe(t *testing.T) (net.Conn, net.Conn) {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	one, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = errors.Join(one.Close(), other.Close()) })
-	return one, other
-}

@@ -4,8 +4,9 @@ package main
 
 import (
 	"encoding/json"
-	"log"
+	"log/slog"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -32,7 +33,8 @@ type status struct {
 
 func main() {
 	server := &http.Server{Addr: ":8443", Handler: http.HandlerFunc(answer), ReadHeaderTimeout: time.Minute}
-	log.Fatal(server.ListenAndServeTLS("/tls/tls.crt", "/tls/tls.key"))
+	slog.Error("the webhook has ended", "err", server.ListenAndServeTLS("/tls/tls.crt", "/tls/tls.key"))
+	os.Exit(1)
 }
 
 func answer(w http.ResponseWriter, r *http.Request) {
@@ -50,6 +52,6 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(said); err != nil {
-		log.Print(err)
+		slog.Error("answering a review", "err", err)
 	}
 }

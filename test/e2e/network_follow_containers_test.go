@@ -84,12 +84,15 @@ func (c *cluster) follow(t *testing.T) {
 	octets[3] += 100
 	second := netip.AddrFrom4(octets)
 	c.ip(t, moving, "address", "add", second.String()+"/24", "dev", "eth0")
-	_ = c.agents[1].Process.Signal(syscall.SIGTERM)
-	_ = c.agents[1].Wait()
 	before := c.args
+	defer func() { c.args = before }()
 	c.args = append(slices.Clip(before), "--node-ip", second.String())
+	stop := func() {
+		_ = c.agents[1].Process.Signal(syscall.SIGTERM)
+		_ = c.agents[1].Wait()
+	}
+	stop()
 	c.start(t, 1)
-	c.args = before
 	plane.Eventually(t, "the node to have its other address", func(context.Context) error {
 		if out := c.Must(t, "", "get", "node", moving.Name, "-o", "jsonpath={.status.addresses}"); !strings.Contains(out, second.String()+`"`) {
 			return fmt.Errorf("its addresses are %s", out)
@@ -98,8 +101,10 @@ func (c *cluster) follow(t *testing.T) {
 	})
 	via := "via " + second.String() + " "
 	followed("another address", func(routes string) bool { return strings.Contains(routes, via) })
+	stop() // An agent that runs creates its Node anew at once.
 	c.Must(t, "", "delete", "node", moving.Name, "--wait=false")
 	followed("a node that leaves", func(routes string) bool { return !strings.Contains(routes, via) })
+	c.start(t, 1)
 	plane.Eventually(t, "the node to be back", func(context.Context) error {
 		if out := c.Must(t, "", "get", "node", moving.Name, "--ignore-not-found", "-o", "jsonpath={.spec.podCIDR}"); out == "" {
 			return fmt.Errorf("it has no range")

@@ -182,7 +182,7 @@ func nodes() dashboard {
 				{"sum by (instance) (increase(garboard_pod_network_sync_failures_total[$__rate_interval]))", "{{instance}}"},
 				{"sum by (instance) (garboard_pod_network_refused_cidrs)", "{{instance}} refused ranges"},
 				{"garboard_pod_network_peers_reached == bool 0", "{{instance}} reaches no other node"},
-				{"garboard_network_part_ready == bool 0", "{{instance}} {{part}} not ready"},
+				{"garboard_network_part_ready == bool 0", "{{instance}} {{network_part}} not ready"},
 			}},
 			quantiles("Sync of the rules of Services", "kubeproxy_sync_proxy_rules_duration_seconds_bucket", ""),
 			quantiles("From a change of a pod to the rules", "kubeproxy_network_programming_duration_seconds_bucket", ""),

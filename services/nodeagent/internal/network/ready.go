@@ -81,7 +81,7 @@ func now(wait func(context.Context) error) func() error {
 func (n *Network) measure() {
 	for _, name := range n.Parts() {
 		metric.Register(n.cfg.Registerer, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "garboard_network_part_ready", Help: "1 if a part of the node's network is ready, 0 if not.", ConstLabels: prometheus.Labels{"part": name},
+			Name: "garboard_network_part_ready", Help: "1 if a part of the node's network is ready, 0 if not.", ConstLabels: prometheus.Labels{"network_part": name},
 		}, func() float64 {
 			if n.Ready(name) != nil {
 				return 0

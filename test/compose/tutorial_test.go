@@ -72,7 +72,11 @@ func TestFirstHour(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), tutorialTimeout)
 	defer cancel()
 	began := time.Now()
-	for _, s := range steps(string(page)) {
+	all := steps(string(page))
+	if last := slices.Max(slices.Collect(maps.Keys(printed))); len(all) != last {
+		t.Fatalf("the tutorial has %d numbered sections, want %d", len(all), last)
+	}
+	for _, s := range all {
 		start := time.Now()
 		output, err := s.run(ctx, dir, settings)
 		if err != nil {

@@ -82,13 +82,17 @@ func TestRealPrometheus(t *testing.T) {
 	}
 	allEventually(t, waiting)
 	metricsAreListed(t, prometheus)
-	alertsAreRight(t, prometheus)
+	expected := append(slices.Clip(ofSpeed), "GarboardPodsUnschedulable")
+	if node != nil {
+		expected = append(expected, "GarboardPodNetworkPeersUnreached") // The simulated nodes answer no real one.
+	}
+	alertsAreRight(t, prometheus, expected)
 }
 
 // ofNetwork reports whether a query asks for metrics of pods' network, which only nodes with containers have.
 func ofNetwork(query observability.Query) bool {
 	return slices.ContainsFunc(observability.Metrics(query.Expr), func(metric string) bool {
-		return slices.ContainsFunc([]string{"garboard_pod_network_", "kubeproxy_", "coredns_"}, func(prefix string) bool { return strings.HasPrefix(metric, prefix) })
+		return slices.ContainsFunc([]string{"garboard_network_", "garboard_pod_network_", "kubeproxy_", "coredns_"}, func(prefix string) bool { return strings.HasPrefix(metric, prefix) })
 	})
 }
 
@@ -280,8 +284,9 @@ var ofSpeed = []string{
 	"GarboardSchedulingSlow", "GarboardInformerLags", "GarboardFollowFallsBack", "GarboardSlowConsumer",
 }
 
-// alertsAreRight checks that the only alert is the one that has a reason.
-func alertsAreRight(t *testing.T, p *prometheus) {
+// alertsAreRight checks that the pod that fits no node raises its alert, and that there are no others than the expected
+// ones.
+func alertsAreRight(t *testing.T, p *prometheus, expected []string) {
 	t.Helper()
 	eventually(t, "the only alert is about the unschedulable pod", func() error {
 		states, err := p.alerts()
@@ -291,9 +296,8 @@ func alertsAreRight(t *testing.T, p *prometheus) {
 		if states["GarboardPodsUnschedulable"] != "pending" {
 			return fmt.Errorf("no alert is about the unschedulable pod: %v", states)
 		}
-		// The simulated nodes answer no real one.
-		for _, expected := range append(ofSpeed, "GarboardPodsUnschedulable", "GarboardPodNetworkPeersUnreached") {
-			delete(states, expected)
+		for _, alert := range expected {
+			delete(states, alert)
 		}
 		if len(states) > 0 {
 			return fmt.Errorf("unexpected: %v", states)

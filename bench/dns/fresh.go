@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/node"
 	"github.com/garboard/garboard/bench/sample"
@@ -55,7 +56,7 @@ func (b *bench) fresh(ctx context.Context) error {
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		if err := pause(ctx, writePause); err != nil {
+		if err := command.Pause(ctx, writePause); err != nil {
 			return err
 		}
 	}
@@ -83,20 +84,11 @@ func (s side) known(ctx context.Context, name string, since time.Time) (time.Dur
 		if answer[3]&15 == 0 && answer[7] > 0 {
 			return time.Since(since), nil
 		}
-		if err := pause(ctx, lookPause); err != nil {
+		if err := command.Pause(ctx, lookPause); err != nil {
 			return 0, err
 		}
 	}
 	return 0, fmt.Errorf("%s does not know %s after %v", s.name, name, patience)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func milliseconds(d time.Duration) string {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/fabric/messages"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/test/chaos/plane"
@@ -21,7 +22,7 @@ const downPause = 2 * time.Second
 func (b *bench) restartApiserver(ctx context.Context) error {
 	return b.restart(ctx, "The only apiserver is killed and started again", func(ctx context.Context, w *world) error {
 		w.Apiservers[0].Kill()
-		if err := pause(ctx, downPause); err != nil {
+		if err := command.Pause(ctx, downPause); err != nil {
 			return err
 		}
 		return w.Apiservers[0].Start(ctx)
@@ -32,20 +33,11 @@ func (b *bench) restartApiserver(ctx context.Context) error {
 func (b *bench) restartNATS(ctx context.Context) error {
 	return b.restart(ctx, "The only NATS server is killed and started again", func(ctx context.Context, w *world) error {
 		w.NATS[0].Kill()
-		if err := pause(ctx, downPause); err != nil {
+		if err := command.Pause(ctx, downPause); err != nil {
 			return err
 		}
 		return w.NATS[0].Restart(ctx)
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // settle waits until informers are idle, so that the next counts result from the next action only.
@@ -57,7 +49,7 @@ func (c *crowd) settle(ctx context.Context) error {
 		}
 		asks = counted.Asks
 		// An informer leaves HTTP after the bus has worked for 10 s.
-		if err := pause(ctx, 6*downPause); err != nil {
+		if err := command.Pause(ctx, 6*downPause); err != nil {
 			return err
 		}
 	}
@@ -117,7 +109,7 @@ func (w *world) restartOnce(ctx context.Context, c *crowd, again func(context.Co
 	var latest atomic.Int64
 	go func() { written <- w.busy(writing, w.bench.followed, &latest) }()
 	defer func() { stop(); err = errors.Join(err, <-written) }()
-	if err := pause(ctx, downPause); err != nil {
+	if err := command.Pause(ctx, downPause); err != nil {
 		return err
 	}
 	began := time.Now()

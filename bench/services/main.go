@@ -140,7 +140,7 @@ func (b *bench) withoutServices(ctx context.Context) (err error) {
 
 // rest lets a program idle and returns its memory.
 func (b *bench) rest(ctx context.Context, p *node.Program) (resident, anonymous int64, err error) {
-	if err := pause(ctx, b.idle); err != nil {
+	if err := command.Pause(ctx, b.idle); err != nil {
 		return 0, 0, err
 	}
 	if resident, err = p.Resident(); err != nil {
@@ -148,13 +148,4 @@ func (b *bench) rest(ctx context.Context, p *node.Program) (resident, anonymous 
 	}
 	anonymous, err = p.Anonymous()
 	return resident, anonymous, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/node"
 	"github.com/garboard/garboard/bench/sample"
@@ -92,7 +93,7 @@ func (b *bench) fromNothing(ctx context.Context, program *node.Program, n int, r
 		return err
 	}
 	r.programmed = time.Since(program.Began)
-	if err := pause(ctx, settle); err != nil {
+	if err := command.Pause(ctx, settle); err != nil {
 		return err
 	}
 	r.programmedCPU, err = program.Family()
@@ -101,7 +102,7 @@ func (b *bench) fromNothing(ctx context.Context, program *node.Program, n int, r
 
 // changeEndpoints replaces one endpoint of one Service, again and again.
 func (b *bench) changeEndpoints(ctx context.Context, program *node.Program, r *result) error {
-	idle, err := spent(program, func() error { return pause(ctx, idleFor) })
+	idle, err := spent(program, func() error { return command.Pause(ctx, idleFor) })
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (b *bench) changeEndpoints(ctx context.Context, program *node.Program, r *r
 			return err
 		}
 		took = append(took, one)
-		if err := pause(ctx, b.pause-one); err != nil {
+		if err := command.Pause(ctx, b.pause-one); err != nil {
 			return err
 		}
 	}

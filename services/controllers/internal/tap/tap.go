@@ -32,7 +32,7 @@ func New(inner informer.Source) *Source {
 
 // Follower returns a follower of inner, which Tap finds until it runs.
 func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.Sink) informer.Follower {
-	joint := &joint{Sink: sink}
+	joint := &joint{own: sink}
 	f := &follower{Follower: s.inner.Follower(kind, view, joint), source: s, key: viewKey{kind, view}, joint: joint}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *follower) close() {
 
 // joint is a sink and its taps. The taps do not change once the follower runs.
 type joint struct {
-	informer.Sink
+	own  informer.Sink
 	taps []informer.Sink
 }
 
@@ -94,7 +94,7 @@ func (j *joint) Replace(at fabric.Position, objects []informer.Object) {
 	for _, tap := range j.taps {
 		tap.Replace(at, objects)
 	}
-	j.Sink.Replace(at, objects)
+	j.own.Replace(at, objects)
 }
 
 // Apply tells all of changes.
@@ -102,7 +102,7 @@ func (j *joint) Apply(changes []informer.Change, revision int64) {
 	for _, tap := range j.taps {
 		tap.Apply(changes, revision)
 	}
-	j.Sink.Apply(changes, revision)
+	j.own.Apply(changes, revision)
 }
 
 // Confirmed tells all that the resumed content holds.
@@ -110,7 +110,7 @@ func (j *joint) Confirmed() {
 	for _, tap := range j.taps {
 		tap.Confirmed()
 	}
-	j.Sink.Confirmed()
+	j.own.Confirmed()
 }
 
 // Known tells all of a revision of etcd.
@@ -118,7 +118,7 @@ func (j *joint) Known(revision int64) {
 	for _, tap := range j.taps {
 		tap.Known(revision)
 	}
-	j.Sink.Known(revision)
+	j.own.Known(revision)
 }
 
 // WatchError tells all why the view cannot be followed.
@@ -126,7 +126,7 @@ func (j *joint) WatchError(ctx context.Context, err error) {
 	for _, tap := range j.taps {
 		tap.WatchError(ctx, err)
 	}
-	j.Sink.WatchError(ctx, err)
+	j.own.WatchError(ctx, err)
 }
 
 // Preload gives all the content of an earlier process. It returns false if one of them has no store: then all
@@ -137,5 +137,8 @@ func (j *joint) Preload(at fabric.Position, objects []informer.Object) bool {
 			return false
 		}
 	}
-	return j.Sink.Preload(at, objects)
+	return j.own.Preload(at, objects)
 }
+
+// Intervals observes the content of the follower's own sink: that of the taps is the same.
+func (j *joint) Intervals(observe func(informer.Interval)) (stop func()) { return j.own.Intervals(observe) }

@@ -103,7 +103,7 @@ func (p *Prober) Run(ctx context.Context) error {
 			}
 			p.judge(peers, answered)
 		}
-		if !backoff.Sleep(ctx, Period/2+rand.N(Period)) {
+		if !backoff.Sleep(ctx, backoff.Around(Period)) {
 			return nil
 		}
 	}

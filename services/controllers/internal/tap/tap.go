@@ -141,4 +141,6 @@ func (j *joint) Preload(at fabric.Position, objects []informer.Object) bool {
 }
 
 // Intervals observes the content of the follower's own sink: that of the taps is the same.
-func (j *joint) Intervals(observe func(informer.Interval)) (stop func()) { return j.own.Intervals(observe) }
+func (j *joint) Intervals(observe func(informer.Interval)) (stop func()) {
+	return j.own.Intervals(observe)
+}

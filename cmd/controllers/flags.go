@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/garboard/garboard/cmd/internal/flags/autoscaling"
+	"github.com/garboard/garboard/cmd/internal/flags/nodelifecycle"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/controllers"
 )
@@ -12,6 +13,7 @@ func controllerFlags(set *pflag.FlagSet, cfg *controllers.Config) {
 	daemon.Group(set, "Controllers", func(set *pflag.FlagSet) { selectionFlags(set, cfg) })
 	daemon.Group(set, "Pod ranges of nodes", func(set *pflag.FlagSet) { nodeIPAMFlags(set, cfg) })
 	daemon.Group(set, "Volumes", func(set *pflag.FlagSet) { volumeFlags(set, cfg) })
+	nodelifecycle.Flags(set, &cfg.NodeLifecycle)
 	autoscaling.Flags(set, &cfg.Autoscaling, &cfg.MetricsServer)
 	daemon.Group(set, "Certificate signing", func(set *pflag.FlagSet) { signingFlags(set, cfg) })
 	daemon.Group(set, "Service account tokens in Secrets", func(set *pflag.FlagSet) { tokenFlags(set, cfg) })

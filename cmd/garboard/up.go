@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags/autoscaling"
 	"github.com/garboard/garboard/cmd/internal/flags/enablement"
 	"github.com/garboard/garboard/cmd/internal/flags/network"
+	"github.com/garboard/garboard/cmd/internal/flags/nodelifecycle"
 	"github.com/garboard/garboard/libs/daemon"
 	"github.com/garboard/garboard/services/controllers"
 	"github.com/garboard/garboard/services/nodeagent"
@@ -50,6 +51,7 @@ func upFlags(flags *pflag.FlagSet, cfg *standalone.Config) {
 		flags.StringSliceVar(&cfg.Controllers, "controllers", []string{"*"}, controllers.ListUsage())
 		flags.StringVar(&cfg.LocalPathClass, "local-path-storage-class", controllers.DefaultLocalPathClass, controllers.LocalPathClassUsage)
 	})
+	nodelifecycle.Flags(flags, &cfg.NodeLifecycle)
 	autoscaling.Flags(flags, &cfg.Autoscaling, &cfg.MetricsServer)
 	admission.Flags(flags, &cfg.Admission)
 	enablement.Flags(flags, &cfg.Enablement)

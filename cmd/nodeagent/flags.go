@@ -47,6 +47,7 @@ func declareNode(set *pflag.FlagSet, cfg *nodeagent.Config, joinOnly *bool) {
 	set.StringVar(&cfg.Runtime.Endpoint, "runtime", nodeagent.DefaultContainerd, "CRI socket, or \"simulated\" for a runtime that starts nothing")
 	set.StringVar(&cfg.DataDir, "data-dir", "/var/lib/garboard/nodeagent", "directory of the pods' volumes and logs")
 	set.StringVar(&cfg.LocalVolumesDir, "local-volumes-dir", nodeagent.DefaultLocalVolumesDir, "directory of local-path volumes, which outlive pods; a relative path is below the data directory; when empty, the node has no such volumes")
+	set.Int32Var(&cfg.NodeLeaseDurationSeconds, "node-lease-duration-seconds", nodeagent.DefaultNodeLeaseDurationSeconds, "seconds that a renewal of the node's Lease holds; it is renewed four times as often")
 	set.StringToStringVar(&cfg.Labels, "node-labels", nil, "labels of the Node, KEY=VALUE,...")
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/legacytokencleaner"
 	"github.com/garboard/garboard/services/controllers/internal/localpath"
 	"github.com/garboard/garboard/services/controllers/internal/nodeipam"
-	"github.com/garboard/garboard/services/controllers/internal/nodelifecycle"
 )
 
 // DefaultSigningDuration is the validity of signed certificates when Config sets none.
@@ -66,8 +65,9 @@ type Config struct {
 	// UnusedTokenPeriod is how long nobody may have used a service account token that Kubernetes created
 	// by itself until it is refused, and after that until it is deleted; a year when 0.
 	UnusedTokenPeriod time.Duration
-	// NodeGrace is how long a node may be silent before it counts as lost; 50 s when 0.
-	NodeGrace time.Duration
+	// NodeLifecycle says when a silent node counts as lost, and how fast lost nodes are given up;
+	// DefaultNodeLifecycle when unset.
+	NodeLifecycle NodeLifecycle
 	// LocalPathClass is the name of the StorageClass of local-path volumes, which is created if there is
 	// none of that name; none is created when empty.
 	LocalPathClass string
@@ -93,8 +93,8 @@ func (c *Config) complete() error {
 	if len(c.Controllers) == 0 {
 		c.Controllers = []string{all}
 	}
-	if c.NodeGrace == 0 {
-		c.NodeGrace = nodelifecycle.DefaultGrace
+	if c.NodeLifecycle == (NodeLifecycle{}) {
+		c.NodeLifecycle = DefaultNodeLifecycle()
 	}
 	if c.UnusedTokenPeriod == 0 {
 		c.UnusedTokenPeriod = legacytokencleaner.DefaultPeriod
@@ -121,13 +121,11 @@ func (c *Config) complete() error {
 	if c.UnusedTokenPeriod < 0 {
 		faults = append(faults, fmt.Errorf("--legacy-service-account-token-clean-up-period is %v, must be positive", c.UnusedTokenPeriod))
 	}
-	if c.NodeGrace < time.Second {
-		faults = append(faults, fmt.Errorf("the node grace period is %v, must be at least one second", c.NodeGrace))
-	}
 	if problems := validation.IsDNS1123Subdomain(c.LocalPathClass); c.LocalPathClass != "" && len(problems) > 0 {
 		faults = append(faults, fmt.Errorf("--local-path-storage-class is %q: %s", c.LocalPathClass, strings.Join(problems, "; ")))
 	}
-	faults = append(faults, c.NodeIPAM.Check(), c.AttachDetach.Check(), c.Autoscaling.Check(), c.MetricsServer.Check())
+	faults = append(faults, c.NodeIPAM.Check(), c.NodeLifecycle.Check())
+	faults = append(faults, c.AttachDetach.Check(), c.Autoscaling.Check(), c.MetricsServer.Check())
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("configuring the controllers: %w", err)
 	}

@@ -48,7 +48,7 @@ func TestConfig(t *testing.T) {
 		"--nats-insecure":                    func(c *Config) { c.Service.Bus.URLs = []string{"nats://nats:4222"} },
 		"no certificate":                     func(c *Config) { c.Service.API.CAData = nil },
 		"whole seconds":                      func(c *Config) { c.Election.LeaseDuration = 20500 * time.Millisecond },
-		"at least one second":                func(c *Config) { c.NodeGrace = time.Millisecond },
+		"at least one second":                func(c *Config) { c.NodeLifecycle.MonitorGrace = time.Millisecond },
 		"must be set together":               func(c *Config) { c.SigningKeyFile = "ca.key" },
 		"--cluster-signing-duration is 1m0s": func(c *Config) { c.SigningDuration = time.Minute },
 		"--legacy-service-account-token-clean-up-period is -1h0m0s": func(c *Config) { c.UnusedTokenPeriod = -time.Hour },

@@ -88,7 +88,7 @@ func (s *Service) table(d controller.Deps, source informer.Source) []entry {
 		{"namespace-controller", func() (runner, error) { return checked(namespace.New(d, s.definitions, s.aggregated), nil) }},
 		{"serviceaccount-controller", declared(serviceaccount.New)},
 		{"root-ca-certificate-publisher-controller", func() (runner, error) { return checked(rootca.New(d, s.cfg.RootCA)) }},
-		{"node-lifecycle-controller", func() (runner, error) { return checked(nodelifecycle.New(d, s.cfg.NodeGrace), nil) }},
+		{"node-lifecycle-controller", func() (runner, error) { return checked(nodelifecycle.New(d, s.cfg.NodeLifecycle), nil) }},
 		{"taint-eviction-controller", declared(tainteviction.New)},
 		{"device-taint-eviction-controller", declared(devicetainteviction.New)},
 		{"resourceclaim-controller", declared(resourceclaim.New)},

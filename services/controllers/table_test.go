@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
@@ -51,7 +50,7 @@ func TestListsOfControllers(t *testing.T) {
 func TestTheTableNamesWhatItBuilds(t *testing.T) {
 	p := controltest.New(t)
 	d := p.Deps()
-	s := &Service{cfg: Config{Service: config().Service, RootCA: []byte("PEM"), NodeGrace: time.Minute}}
+	s := &Service{cfg: Config{Service: config().Service, RootCA: []byte("PEM"), NodeLifecycle: DefaultNodeLifecycle()}}
 	var names []string
 	for _, entry := range s.table(d, nil) {
 		names = append(names, entry.name)

@@ -1,6 +1,7 @@
 package nodeagent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -15,11 +16,16 @@ import (
 	"github.com/garboard/garboard/libs/localvolume"
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/nodeagent/internal/admit"
+	"github.com/garboard/garboard/services/nodeagent/internal/node"
 )
 
 // DefaultMaxPods is the number of pods a node runs when Config does not set it (the kubelet's
 // --max-pods).
 const DefaultMaxPods = 110
+
+// DefaultNodeLeaseDurationSeconds is how long a renewed Lease of the node holds when Config does not say (the
+// kubelet's nodeLeaseDurationSeconds).
+const DefaultNodeLeaseDurationSeconds = int32(node.DefaultLeaseDuration / time.Second)
 
 // SimulatedRuntime is the runtime endpoint that selects the simulated runtime: an in-process CRI
 // server that starts nothing.
@@ -90,6 +96,9 @@ type Config struct {
 	// SystemLogHandler serves the files below /var/log at the agent's /logs/, and SystemLogQuery the logs of
 	// services, too. (The kubelet's enableSystemLogHandler and enableSystemLogQuery.)
 	SystemLogHandler, SystemLogQuery bool
+	// NodeLeaseDurationSeconds is how long a renewed Lease of the node holds; the agent renews it four times as
+	// often. 40 when 0. (The kubelet's nodeLeaseDurationSeconds.)
+	NodeLeaseDurationSeconds int32
 	// ShutdownGracePeriod is the time the pods have to terminate when the agent is told to stop.
 	// Set it where the containers die with the agent; when it is 0 they are left running. The agent
 	// terminates critical pods last and reserves ShutdownGracePeriodCriticalPods of the period for
@@ -149,6 +158,9 @@ func (c *Config) complete() error {
 		faults = append(faults, err)
 	}
 	faults = append(faults, checkLabels(c.Labels)...)
+	if c.NodeLeaseDurationSeconds = cmp.Or(c.NodeLeaseDurationSeconds, DefaultNodeLeaseDurationSeconds); c.NodeLeaseDurationSeconds < 1 {
+		faults = append(faults, fmt.Errorf("the duration of the node's Lease must be at least one second, got %d", c.NodeLeaseDurationSeconds))
+	}
 	if c.ShutdownGracePeriod != 0 && c.ShutdownGracePeriod < time.Second {
 		faults = append(faults, fmt.Errorf("the shutdown grace period must be 0 or at least one second, got %v", c.ShutdownGracePeriod))
 	}

@@ -140,6 +140,7 @@ func (a *Agent) assemble(ctx context.Context) error {
 		Port: serving.Config{
 			Address: a.cfg.Listen, CertFile: a.cfg.TLSCertFile, KeyFile: a.cfg.TLSPrivateKeyFile, ClientCAFile: a.cfg.ClientCAFile,
 		},
+		LeaseDuration: time.Duration(a.cfg.NodeLeaseDurationSeconds) * time.Second,
 		ShutdownGrace: a.cfg.ShutdownGracePeriod, ShutdownGraceCritical: a.cfg.ShutdownGracePeriodCriticalPods,
 		NodeIP: a.cfg.NodeIP, ClusterDNS: a.cfg.nameServers(), ClusterDomain: a.cfg.ClusterDomain,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Gatherer: a.cfg.Gatherer, Trace: cfg.Trace,

@@ -49,6 +49,8 @@ type Config struct {
 	// Autoscaling and MetricsServer are passed to the controllers.
 	Autoscaling   controllers.Autoscaling
 	MetricsServer controllers.MetricsServer
+	// NodeLifecycle is passed to the controllers.
+	NodeLifecycle controllers.NodeLifecycle
 	// LocalPathClass is the StorageClass of local-path volumes, as in controllers.Config.
 	LocalPathClass string
 	// NATSListen is where NATS accepts TLS connections from other programs, host:port; nowhere if

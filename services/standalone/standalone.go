@@ -200,8 +200,8 @@ func (s services) controllers() lifecycle.Stage {
 		cfg := controllers.Config{
 			Service: shared, Controllers: s.cfg.Controllers, SigningCertFile: cert, SigningKeyFile: key,
 			TokenKeyFile:   apiserver.TokenKeyFile(s.certs),
-			LocalPathClass: s.cfg.LocalPathClass,
-			Autoscaling:    s.cfg.Autoscaling, MetricsServer: s.cfg.MetricsServer,
+			LocalPathClass: s.cfg.LocalPathClass, NodeLifecycle: s.cfg.NodeLifecycle,
+			Autoscaling: s.cfg.Autoscaling, MetricsServer: s.cfg.MetricsServer,
 		}
 		cfg.NodeIPAM.Allocate, cfg.NodeIPAM.ClusterCIDRs = len(s.cfg.ClusterCIDRs) > 0, s.cfg.ClusterCIDRs
 		return controllers.New(cfg)

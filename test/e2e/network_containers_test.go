@@ -45,7 +45,8 @@ func startCluster(t *testing.T, count int, listen func(host string) string, args
 	t.Helper()
 	c := &cluster{t: t, nodes: harness.StartNodes(t, count), args: args}
 	host := c.nodes.Host.String()
-	c.Plane = plane.Start(t, plane.Binary(t), "--nodes", "0", "--listen", listen(host), "--nats-listen", host+":4222")
+	c.Plane = plane.Start(t, plane.Binary(t), "--nodes", "0", "--listen", listen(host), "--nats-listen", host+":4222",
+		"--node-monitor-grace-period", monitorGrace.String())
 	dir := t.TempDir()
 	c.program, c.bootstrap = plane.Build(t, dir, "nodeagent"), filepath.Join(dir, "bootstrap-kubeconfig")
 	res := c.Garboard(t, "token", "create", "--kubeconfig", c.Kubeconfig(), "--bootstrap-kubeconfig", c.bootstrap, "--ttl", "0")
@@ -72,6 +73,13 @@ func startCluster(t *testing.T, count int, listen func(host string) string, args
 	return c
 }
 
+// A node is not ready monitorGrace after its last sign of life. The agents renew their Leases every two seconds,
+// a quarter of leaseSeconds, so that a busy machine alone makes no node not ready.
+const (
+	monitorGrace = 10 * time.Second
+	leaseSeconds = "8"
+)
+
 // start starts the agent of a node.
 func (c *cluster) start(t *testing.T, i int) {
 	t.Helper()
@@ -80,6 +88,7 @@ func (c *cluster) start(t *testing.T, i int) {
 		"--node-name", node.Name, "--node-ip", node.Address.String(), "--runtime", node.Endpoint(), "--data-dir", c.dirs[i],
 		"--bootstrap-kubeconfig", c.bootstrap, "--nats-servers", "tls://" + c.nodes.Host.String() + ":4222",
 		"--cni-conf-dir", node.CNIDir(), "--health-address", "127.0.0.1:0",
+		"--node-lease-duration-seconds", leaseSeconds,
 	}, c.args...)...)
 	log := filepath.Join(c.dirs[i], "agent.log")
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -191,6 +200,7 @@ func TestNetworkParts(t *testing.T) {
 func (c *cluster) cut(t *testing.T) {
 	lost := c.nodes.List[2]
 	lost.Cut(t)
+	started := time.Now()
 	plane.Eventually(t, "the node to be not ready", func(context.Context) error {
 		out := c.Must(t, "", "get", "node", lost.Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if out == "True" {
@@ -199,6 +209,7 @@ func (c *cluster) cut(t *testing.T) {
 		return nil
 	})
 	noticed := time.Now()
+	t.Logf("the node was not ready %v after it was cut off", noticed.Sub(started).Round(time.Millisecond))
 	// A third of the requests went to the lost node. One that fails on a loaded machine is none of them.
 	client := freshClient(time.Second)
 	ticks := time.NewTicker(20 * time.Millisecond)

@@ -152,10 +152,12 @@ func (d *deployment) monitoring(t *testing.T) {
 // NATS.
 func (d *deployment) userConfig(t *testing.T, user string) string {
 	t.Helper()
-	config, err := apiserver.ServiceConfig(d.certDir, "https://"+d.listen, user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var config *rest.Config
+	// The apiserver writes the tokens after the certificates.
+	eventually(t, "the token of "+user, func() (err error) {
+		config, err = apiserver.ServiceConfig(d.certDir, "https://"+d.listen, user)
+		return err
+	})
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile}
 	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}

@@ -65,6 +65,15 @@ func TestEviction(t *testing.T) {
 	if !revoked.Connected() {
 		t.Error("the client is not let in again with a credential that is valid")
 	}
+	// A client that had to connect again is listed after the revoked one.
+	all := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen["crowd"] >= many && seen["good"] > 0
+	}
+	for patience := time.Now().Add(deadline); !all() && time.Now().Before(patience); {
+		time.Sleep(10 * time.Millisecond)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	if seen["crowd"] < many || seen["good"] == 0 {

@@ -83,9 +83,9 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 		r.events.Event(shared, corev1.EventTypeNormal, "RegisteredNode",
 			"Node %s event: Registered Node %s in Controller", shared.Name, shared.Name)
 	}
-	grace := r.grace
+	grace := r.options.MonitorGrace
 	if condition(shared, corev1.NodeReady) == nil {
-		grace = max(grace, startupGrace)
+		grace = r.options.StartupGrace
 	}
 	node := shared.DeepCopy()
 	var result reconcile.Result

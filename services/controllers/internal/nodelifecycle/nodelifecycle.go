@@ -19,12 +19,6 @@ import (
 
 const (
 	name = "node-lifecycle-controller"
-	// DefaultGrace is how long a node may be silent before it counts as lost (Kubernetes,
-	// --node-monitor-grace-period).
-	DefaultGrace = 50 * time.Second
-	// startupGrace is how long a node that has never reported may take to do so (Kubernetes,
-	// --node-startup-grace-period).
-	startupGrace = 60 * time.Second
 
 	nodeIndex = "node"
 	workers   = 8
@@ -32,13 +26,13 @@ const (
 
 // reconciler reconciles nodes.
 type reconciler struct {
-	grace  time.Duration
-	nodes  *controller.Objects[*corev1.Node]
-	leases informer.SharedInformer[*coordinationv1.Lease]
-	pods   informer.SharedInformer[*corev1.Pod]
-	client client.Resource[*corev1.Pod]
-	events *events.Recorder
-	logger *slog.Logger
+	options Options
+	nodes   *controller.Objects[*corev1.Node]
+	leases  informer.SharedInformer[*coordinationv1.Lease]
+	pods    informer.SharedInformer[*corev1.Pod]
+	client  client.Resource[*corev1.Pod]
+	events  *events.Recorder
+	logger  *slog.Logger
 
 	// Those are of one term.
 	queue controller.Queue
@@ -48,10 +42,10 @@ type reconciler struct {
 	heard map[string]heard // by node
 }
 
-// New declares the node lifecycle controller, which allows nodes to be silent for grace.
-func New(d controller.Deps, grace time.Duration) *controller.Spec {
+// New declares the node lifecycle controller with options that Check accepts.
+func New(d controller.Deps, options Options) *controller.Spec {
 	r := &reconciler{
-		grace: grace, nodes: controller.For[*corev1.Node](d),
+		options: options, nodes: controller.For[*corev1.Node](d),
 		leases: informer.ForView[*coordinationv1.Lease](d.Informers, informer.View{Namespace: corev1.NamespaceNodeLease}),
 		pods:   informer.For[*corev1.Pod](d.Informers), client: client.Of[*corev1.Pod](d.Client),
 		events: d.Events("node-controller"), logger: d.Logger,
@@ -79,7 +73,7 @@ func byNode(pods informer.SharedInformer[*corev1.Pod]) controller.Watch {
 func (r *reconciler) begin(q controller.Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queue, r.zones, r.heard = q, newZones(), map[string]heard{}
+	r.queue, r.zones, r.heard = q, newZones(r.options), map[string]heard{}
 }
 
 func (r *reconciler) leaseChanged(q controller.Queue, old, now *coordinationv1.Lease) {

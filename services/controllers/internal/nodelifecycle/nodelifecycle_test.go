@@ -54,9 +54,14 @@ func tolerance(seconds int64) []corev1.Toleration {
 
 func start(t *testing.T) *controltest.Plane {
 	t.Helper()
+	return startWith(t, DefaultOptions())
+}
+
+func startWith(t *testing.T, options Options) *controltest.Plane {
+	t.Helper()
 	p := controltest.New(t)
 	p.Allow("get list watch update delete patch /nodes", "patch update /nodes/status", "patch update /pods/status", "get list watch delete /pods", controltest.Events)
-	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, DefaultGrace) })
+	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, options) })
 	p.Declare(tainteviction.New)
 	p.Start()
 	return p
@@ -259,11 +264,11 @@ func TestZoneStates(t *testing.T) {
 	}{
 		{1, 0, zoneNormal}, {0, 1, zoneFull}, {0, 5, zoneFull}, {1, 2, zoneNormal}, {2, 3, zonePartial}, {3, 3, zoneNormal}, {45, 55, zonePartial},
 	} {
-		if got := stateOf(test.ready, test.lost); got != test.want {
+		if got := DefaultOptions().stateOf(test.ready, test.lost); got != test.want {
 			t.Errorf("%d ready, %d lost: got %v", test.ready, test.lost, got)
 		}
 	}
-	z := newZones()
+	z := newZones(DefaultOptions())
 	zone := func(name, zone string) *corev1.Node {
 		n := node(name)
 		n.Labels = map[string]string{corev1.LabelTopologyZone: zone}

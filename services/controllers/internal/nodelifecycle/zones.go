@@ -9,16 +9,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How fast nodes are given up, depending on the state of their zone (Kubernetes,
-// --node-eviction-rate, --secondary-node-eviction-rate, --unhealthy-zone-threshold,
-// --large-cluster-size-threshold).
 const (
-	evictionsPerSecond      rate.Limit = 0.1
-	slowEvictionsPerSecond  rate.Limit = 0.01
-	unhealthyShare                     = 0.55
-	unhealthyAtLeast                   = 3
-	largeZone                          = 50
-	longestWaitForAdmission            = time.Minute
+	// unhealthyAtLeast is the number of lost nodes below which a zone with a ready node is healthy
+	// (Kubernetes, ComputeZoneState).
+	unhealthyAtLeast        = 3
+	longestWaitForAdmission = time.Minute
 )
 
 // zoneState is the health of a zone as a whole. When many nodes are lost at once, the fault is more
@@ -33,6 +28,8 @@ const (
 
 // zones counts the nodes of each zone and limits how fast pods are driven off them.
 type zones struct {
+	options Options
+
 	mu       sync.Mutex
 	nodes    map[string]member
 	states   map[string]zoneState
@@ -46,9 +43,10 @@ type member struct {
 	ready bool
 }
 
-func newZones() *zones {
+func newZones(o Options) *zones {
 	return &zones{
-		nodes: map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}, admitted: map[string]bool{},
+		options: o,
+		nodes:   map[string]member{}, states: map[string]zoneState{}, limiters: map[string]*rate.Limiter{}, admitted: map[string]bool{},
 	}
 }
 
@@ -90,12 +88,12 @@ func (z *zones) refresh() bool {
 	changed, down := false, len(lost) > 0
 	states := make(map[string]zoneState, len(lost))
 	for zone := range lost {
-		state := stateOf(ready[zone], lost[zone])
+		state := z.options.stateOf(ready[zone], lost[zone])
 		states[zone] = state
 		down = down && state == zoneFull
 		if before, known := z.states[zone]; !known || before != state {
 			changed = changed || known
-			z.limiter(zone).SetLimit(limitOf(state, ready[zone]+lost[zone]))
+			z.limiter(zone).SetLimit(z.options.limitOf(state, ready[zone]+lost[zone]))
 		}
 	}
 	changed = changed || down != z.down
@@ -104,30 +102,30 @@ func (z *zones) refresh() bool {
 }
 
 // stateOf returns the state of a zone with these numbers of nodes (Kubernetes, ComputeZoneState).
-func stateOf(ready, lost int) zoneState {
+func (o Options) stateOf(ready, lost int) zoneState {
 	switch {
 	case ready == 0 && lost > 0:
 		return zoneFull
-	case lost >= unhealthyAtLeast && float64(lost)/float64(ready+lost) >= unhealthyShare:
+	case lost >= unhealthyAtLeast && float64(lost)/float64(ready+lost) >= o.UnhealthyShare:
 		return zonePartial
 	default:
 		return zoneNormal
 	}
 }
 
-func limitOf(state zoneState, size int) rate.Limit {
+func (o Options) limitOf(state zoneState, size int) rate.Limit {
 	if state != zonePartial {
-		return evictionsPerSecond
+		return rate.Limit(o.EvictionRate)
 	}
-	if size > largeZone {
-		return slowEvictionsPerSecond
+	if size > o.LargeZone {
+		return rate.Limit(o.SecondaryEvictionRate)
 	}
 	return 0
 }
 
 func (z *zones) limiter(zone string) *rate.Limiter {
 	if z.limiters[zone] == nil {
-		z.limiters[zone] = rate.NewLimiter(evictionsPerSecond, 1)
+		z.limiters[zone] = rate.NewLimiter(rate.Limit(z.options.EvictionRate), 1)
 	}
 	return z.limiters[zone]
 }

@@ -37,7 +37,7 @@ func TestSpeedOfGivingUp(t *testing.T) {
 		{"a broken zone of a plane with others, as a healthy one", 100, 0, 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			z := newZones()
+			z := newZones(DefaultOptions())
 			fill(z, "other", 0, 3)
 			fill(z, "z", c.lost, c.ready)
 			given := map[int]bool{}
@@ -71,7 +71,7 @@ func TestAdmissionEndsWithReadiness(t *testing.T) {
 		"it was removed": func(z *zones) { z.remove("z-0") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			z, now := newZones(), time.Unix(1000, 0)
+			z, now := newZones(DefaultOptions()), time.Unix(1000, 0)
 			fill(z, "z", 2, 8)
 			if admitted, _ := z.admit(inZone("z", 0), now); !admitted {
 				t.Fatal("the first node must wait")
@@ -87,7 +87,7 @@ func TestAdmissionEndsWithReadiness(t *testing.T) {
 
 // TestZonesChange: a change is reported when the state of a zone, or of all together, changes.
 func TestZonesChange(t *testing.T) {
-	z := newZones()
+	z := newZones(DefaultOptions())
 	for i, step := range []struct {
 		zone   string
 		number int

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/garboard/garboard/libs/hostports"
@@ -19,6 +21,18 @@ import (
 // and Message the text of the Event.
 type Rejection struct{ Reason, Message string }
 
+// The reasons that depend on the Node's labels and taints.
+const (
+	nodeAffinity    = "NodeAffinity"
+	taintToleration = "TaintToleration"
+)
+
+// DependsOnNode reports whether a newer version of the Node may take the pod: its labels or taints are the
+// reason of the rejection.
+func (r *Rejection) DependsOnNode() bool {
+	return r.Reason == nodeAffinity || r.Reason == taintToleration
+}
+
 // Check decides whether node takes pod in addition to others, the pods that it has already taken
 // and that have not ended. nil means that it does. The order of the checks is the kubelet's (kubernetes,
 // pkg/kubelet/lifecycle/predicate.go).
@@ -28,7 +42,7 @@ func Check(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *Rejection 
 	}
 	// A term that cannot be parsed, which validation rejects, matches no node.
 	if matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !matches {
-		return &Rejection{"NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
+		return &Rejection{nodeAffinity, "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"}
 	}
 	wanted := hostports.Of(pod)
 	for _, other := range others {
@@ -36,6 +50,13 @@ func Check(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *Rejection 
 			if slices.ContainsFunc(wanted, taken.Conflicts) {
 				return &Rejection{"NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"}
 			}
+		}
+	}
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		// The scheduler heeds the other effects. Lt and Gt are behind a feature gate of Kubernetes that is off.
+		if taint.Effect == corev1.TaintEffectNoExecute && !scheduling.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, false) {
+			return &Rejection{taintToleration, "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"}
 		}
 	}
 	return nil

@@ -92,6 +92,41 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestTaints: only taints that evict pods keep a pod away that was bound already.
+func TestTaints(t *testing.T) {
+	taint := func(effect corev1.TaintEffect) *corev1.Node {
+		n := node()
+		n.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: effect}}
+		return n
+	}
+	tolerating := func(toleration corev1.Toleration) *corev1.Pod {
+		pod := wants("0")
+		pod.Spec.Tolerations = []corev1.Toleration{toleration}
+		return pod
+	}
+	for name, c := range map[string]struct {
+		pod    *corev1.Pod
+		node   *corev1.Node
+		reason string
+	}{
+		"no toleration":         {wants("0"), taint(corev1.TaintEffectNoExecute), "TaintToleration"},
+		"that of another value": {tolerating(corev1.Toleration{Key: "k", Value: "w"}), taint(corev1.TaintEffectNoExecute), "TaintToleration"},
+		"that of the key": {
+			tolerating(corev1.Toleration{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64)}), taint(corev1.TaintEffectNoExecute), "",
+		},
+		"NoSchedule":       {wants("0"), taint(corev1.TaintEffectNoSchedule), ""},
+		"PreferNoSchedule": {wants("0"), taint(corev1.TaintEffectPreferNoSchedule), ""},
+	} {
+		got := admit.Check(c.pod, nil, c.node)
+		if (got == nil) != (c.reason == "") || got != nil && (got.Reason != c.reason || !got.DependsOnNode()) {
+			t.Errorf("%s: got %+v, want reason %q", name, got, c.reason)
+		}
+	}
+	if got := admit.Check(wants("3"), nil, taint(corev1.TaintEffectNoExecute)); got == nil || got.DependsOnNode() {
+		t.Errorf("too much CPU: got %+v", got)
+	}
+}
+
 // TestSizes: the node counts the same requests as quota and scheduler.
 func TestSizes(t *testing.T) {
 	quantity := func(cpu string) corev1.ResourceList {

@@ -83,6 +83,8 @@ type Config struct {
 	Port serving.Config
 	// SystemLogs serves the files below /var/log at /logs/, and SystemLogQuery the logs of services too.
 	SystemLogs, SystemLogQuery bool
+	// LeaseDuration is how long a renewed Lease of the node holds, in whole seconds; 40 s when 0.
+	LeaseDuration time.Duration
 	// ShutdownGrace is the time the pods have to terminate when the node shuts down;
 	// ShutdownGraceCritical is the part of it reserved for critical pods. See Shutdown.
 	ShutdownGrace, ShutdownGraceCritical time.Duration
@@ -153,7 +155,7 @@ func New(cfg Config) (*Agent, error) {
 		Name: cfg.NodeName, Client: cfg.Client, Events: a.events, IP: cfg.NodeIP, Port: cfg.Port.Number(), Labels: cfg.Labels,
 		MaxPods: cfg.MaxPods, DataDir: cfg.DataDir, Runtime: cfg.RuntimeVersion.Name, RuntimeVersion: cfg.RuntimeVersion.Version,
 		Simulated: cfg.Simulated, Ready: a.problem, Conditions: cfg.Conditions, Logger: cfg.Logger,
-		LocalVolumes: cfg.LocalVolumesDir, VolumesInUse: a.folders.List,
+		LocalVolumes: cfg.LocalVolumesDir, VolumesInUse: a.folders.List, LeaseDuration: cfg.LeaseDuration,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the node agent: %w", err)

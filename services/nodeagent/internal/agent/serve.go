@@ -74,7 +74,7 @@ func (a *Agent) configuration() map[string]any {
 		"containerLogMaxFiles":            logrotate.DefaultMaxFiles,
 		"nodeStatusUpdateFrequency":       node.CheckPeriod.String(),
 		"nodeStatusReportFrequency":       node.ReportPeriod.String(),
-		"nodeLeaseDurationSeconds":        node.LeaseSeconds,
+		"nodeLeaseDurationSeconds":        a.node.LeaseSeconds(),
 		"shutdownGracePeriod":             a.cfg.ShutdownGrace.String(),
 		"shutdownGracePeriodCriticalPods": a.cfg.ShutdownGraceCritical.String(),
 		"featureGates":                    map[string]bool{},

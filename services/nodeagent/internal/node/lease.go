@@ -13,12 +13,15 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// LeaseSeconds is how long a renewed Lease holds (the kubelet's nodeLeaseDurationSeconds). It is renewed after a
-// quarter of that.
-const (
-	LeaseSeconds = 40
-	renewPeriod  = 10 * time.Second
-)
+// DefaultLeaseDuration is how long a renewed Lease holds (the kubelet's nodeLeaseDurationSeconds).
+const DefaultLeaseDuration = 40 * time.Second
+
+// renewalsPerDuration is how often a Lease is renewed while one renewal holds (the kubelet's
+// nodeLeaseRenewIntervalFraction).
+const renewalsPerDuration = 4
+
+// LeaseSeconds returns how long a renewed Lease of the node holds.
+func (n *Node) LeaseSeconds() int32 { return int32(n.cfg.LeaseDuration / time.Second) }
 
 // renew renews the node's Lease until ctx ends.
 func (n *Node) renew(ctx context.Context) {
@@ -26,10 +29,10 @@ func (n *Node) renew(ctx context.Context) {
 	var held *coordinationv1.Lease
 	for {
 		var err error
-		wait := renewPeriod
+		wait := n.cfg.LeaseDuration / renewalsPerDuration
 		if held, err = n.renewOnce(ctx, leases, held); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Warn("renewing the node's lease failed", "node", n.cfg.Name, "err", err)
-			held, wait = nil, time.Second
+			held, wait = nil, min(wait, time.Second)
 		}
 		if !backoff.Sleep(ctx, wait) {
 			return
@@ -56,7 +59,7 @@ func (n *Node) renewOnce(ctx context.Context, leases client.Resource[*coordinati
 }
 
 func (n *Node) lease(l *coordinationv1.Lease) *coordinationv1.Lease {
-	seconds, now := int32(LeaseSeconds), metav1.NowMicro()
+	seconds, now := n.LeaseSeconds(), metav1.NowMicro()
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &n.cfg.Name, &seconds, &now
 	if uid := n.uid(); uid != "" {
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name, UID: uid}}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -61,6 +62,8 @@ type Config struct {
 	Runtime, RuntimeVersion string
 	// Simulated reports that the runtime starts nothing.
 	Simulated bool
+	// LeaseDuration is how long a renewed Lease of the node holds, in whole seconds; DefaultLeaseDuration when 0.
+	LeaseDuration time.Duration
 	// Conditions returns further conditions that the status has, and the types of those that it no longer has, given
 	// the present ones; may be nil. Others' conditions stay.
 	Conditions func(present []corev1.NodeCondition) (wanted []corev1.NodeCondition, gone []corev1.NodeConditionType)
@@ -79,10 +82,9 @@ type Node struct {
 	reporting sync.Mutex
 
 	mu sync.Mutex
-	// wanted is the Node as the agent wants it; api is the Node as last read from the API, nil
-	// before registration.
-	wanted, api *corev1.Node
-	reported    time.Time
+	// wanted is the Node as the agent wants it, with what it has learned from the API.
+	wanted   *corev1.Node
+	reported time.Time
 	// poke triggers an immediate status check.
 	poke chan struct{}
 	// labels are those that the agent sets.
@@ -91,6 +93,7 @@ type Node struct {
 
 // New returns a Node. It reads the machine's state but makes no calls.
 func New(cfg Config) (*Node, error) {
+	cfg.LeaseDuration = cmp.Or(cfg.LeaseDuration, DefaultLeaseDuration)
 	all, allocatable, err := capacity(cfg.DataDir, cfg.MaxPods)
 	if err != nil {
 		return nil, fmt.Errorf("describing the node: %w", err)
@@ -133,6 +136,16 @@ func (n *Node) Object() *corev1.Node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.wanted
+}
+
+// Fetch returns Object after it has read the Node's labels and spec again.
+func (n *Node) Fetch(ctx context.Context) (*corev1.Node, error) {
+	node, err := n.nodes.Get(ctx, "", n.cfg.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the node: %w", err)
+	}
+	n.learn(node)
+	return n.Object(), nil
 }
 
 // Poke triggers an immediate status check, since the node's readiness may have changed.
@@ -240,7 +253,6 @@ func (n *Node) relabel(ctx context.Context, node *corev1.Node) (*corev1.Node, er
 func (n *Node) learn(node *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.api = node
 	wanted := *n.wanted
 	wanted.UID, wanted.Labels, wanted.Spec = node.UID, node.Labels, node.Spec
 	n.wanted = &wanted

@@ -37,11 +37,16 @@ func (p *problem) get(context.Context) error { p.mu.Lock(); defer p.mu.Unlock();
 
 // run runs a node in a synctest bubble while test observes it.
 func run(t *testing.T, objs []scheme.Object, test func(t *testing.T, api *fake.Client, p *problem)) {
+	runFor(t, 0, objs, test)
+}
+
+// runFor is run with a node whose Lease holds for the given time.
+func runFor(t *testing.T, lease time.Duration, objs []scheme.Object, test func(t *testing.T, api *fake.Client, p *problem)) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.New(scheme.New(), append(objs, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}})...)
 		p := &problem{}
 		n, err := node.New(node.Config{
-			Name: "n1", Client: api, IP: "192.0.2.1", MaxPods: 110, DataDir: t.TempDir(), Labels: map[string]string{"zone": "a"},
+			Name: "n1", Client: api, IP: "192.0.2.1", MaxPods: 110, LeaseDuration: lease, DataDir: t.TempDir(), Labels: map[string]string{"zone": "a"},
 			Runtime: "containerd", RuntimeVersion: "1.6.20", Ready: p.get, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
 		if err != nil {
@@ -74,6 +79,30 @@ func ready(n *corev1.Node) corev1.NodeCondition {
 		}
 	}
 	return corev1.NodeCondition{}
+}
+
+func leaseOf(t *testing.T, api *fake.Client) coordinationv1.LeaseSpec {
+	t.Helper()
+	l, err := client.Of[*coordinationv1.Lease](api).Get(t.Context(), corev1.NamespaceNodeLease, "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Spec
+}
+
+// TestLeaseDuration: a Lease that holds for a shorter time is renewed more often.
+func TestLeaseDuration(t *testing.T) {
+	runFor(t, 8*time.Second, nil, func(t *testing.T, api *fake.Client, _ *problem) {
+		time.Sleep(time.Second)
+		first := leaseOf(t, api)
+		if *first.LeaseDurationSeconds != 8 {
+			t.Errorf("the lease holds for %d s", *first.LeaseDurationSeconds)
+		}
+		time.Sleep(5 * time.Second)
+		if renewed := leaseOf(t, api).RenewTime.Sub(first.RenewTime.Time); renewed != 4*time.Second {
+			t.Errorf("after 5 s the lease was renewed for %v, want 4s", renewed)
+		}
+	})
 }
 
 func TestStatusAndLease(t *testing.T) {

@@ -20,6 +20,8 @@ const (
 	tickPeriod = time.Second
 	// housekeepingPeriod is the interval between housekeeping runs (the kubelet's).
 	housekeepingPeriod = 2 * time.Second
+	// fetchTimeout bounds how long the loop waits for the node's newest version.
+	fetchTimeout = 5 * time.Second
 )
 
 // Workers are the pod workers.
@@ -43,8 +45,10 @@ type Config struct {
 	Pods              *desired.Store
 	Workers           Workers
 	Status            *status.Writer
-	// Node returns the node that pods must fit.
+	// Node returns the node that pods must fit, as it was when its status was last reported.
 	Node func() *corev1.Node
+	// FetchNode returns it as it is now.
+	FetchNode func(ctx context.Context) (*corev1.Node, error)
 	// Refuse returns the reason why the node takes no more pods; nil while it does.
 	Refuse func() *admit.Rejection
 	// Sysctls are the kernel parameters that pods may set.
@@ -89,7 +93,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case change := <-l.cfg.Changes:
-			l.change(change)
+			l.change(ctx, change)
 		case uid := <-l.cfg.Lifecycle:
 			l.cfg.Workers.Wake(uid)
 		case uid := <-l.cfg.Probes:
@@ -127,14 +131,14 @@ func (l *Loop) Health() error {
 }
 
 // change handles one change of the wanted pods.
-func (l *Loop) change(c Change) {
+func (l *Loop) change(ctx context.Context, c Change) {
 	uid := string(c.Pod.UID)
 	l.cfg.Logger.Debug("sync loop", "op", c.Op.String(), "namespace", c.Pod.Namespace, "name", c.Pod.Name, "uid", uid)
 	switch c.Op {
 	case Add:
 		l.cfg.Pods.Set(c.Pod)
 		l.cfg.Status.Observe(c.Pod)
-		if !l.admit(c.Pod) {
+		if !l.admit(ctx, c.Pod) {
 			return
 		}
 		l.cfg.Workers.Update(c.Pod, podworkers.Create)
@@ -168,7 +172,7 @@ func (l *Loop) change(c Change) {
 
 // admit decides whether the node takes a new pod. It always takes a pod that an earlier agent of
 // this node took (its status has a start time): its containers may run.
-func (l *Loop) admit(pod *corev1.Pod) bool {
+func (l *Loop) admit(ctx context.Context, pod *corev1.Pod) bool {
 	if pod.Status.StartTime != nil || status.IsTerminal(pod.Status.Phase) || pod.DeletionTimestamp != nil {
 		return true
 	}
@@ -180,7 +184,7 @@ func (l *Loop) admit(pod *corev1.Pod) bool {
 		rejection = admit.AppArmor(pod, l.cfg.AppArmor)
 	}
 	if rejection == nil {
-		rejection = l.check(pod)
+		rejection = l.check(ctx, pod)
 	}
 	if rejection == nil {
 		return true
@@ -191,12 +195,25 @@ func (l *Loop) admit(pod *corev1.Pod) bool {
 }
 
 // check returns the reason why the node does not take a pod in addition to those it has; nil if it
-// does.
-func (l *Loop) check(pod *corev1.Pod) *admit.Rejection {
+// does. The scheduler may have seen labels and taints that are newer than the agent's: before they are the
+// reason, the node is read again.
+func (l *Loop) check(ctx context.Context, pod *corev1.Pod) *admit.Rejection {
 	others := slices.DeleteFunc(l.cfg.Pods.List(), func(other *corev1.Pod) bool {
 		uid := string(other.UID)
 		return other.UID == pod.UID || l.rejected[uid] || status.IsTerminal(other.Status.Phase) ||
 			other.CreationTimestamp.After(pod.CreationTimestamp.Time) && other.Status.StartTime == nil
 	})
-	return admit.Check(pod, others, l.cfg.Node())
+	rejection := admit.Check(pod, others, l.cfg.Node())
+	if rejection == nil || !rejection.DependsOnNode() {
+		return rejection
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	node, err := l.cfg.FetchNode(ctx)
+	if err != nil {
+		l.cfg.Logger.Warn("reading the node again failed; the pod is judged by its last known version",
+			"namespace", pod.Namespace, "name", pod.Name, "err", err)
+		return rejection
+	}
+	return admit.Check(pod, others, node)
 }

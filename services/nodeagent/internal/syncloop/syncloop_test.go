@@ -46,7 +46,9 @@ type world struct {
 	// is known.
 	due         []*corev1.Pod
 	full, ready bool
-	housekeep   func(ctx context.Context) error
+	// fresh is the node's newest version; the loop cannot read it while it is nil.
+	fresh     *corev1.Node
+	housekeep func(ctx context.Context) error
 }
 
 func (w *world) note(format string, args ...any) {
@@ -106,6 +108,13 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			},
 			Status: status.NewWriter(status.WriterConfig{Client: fake.New(scheme.New())}),
 			Node:   func() *corev1.Node { return node },
+			FetchNode: func(context.Context) (*corev1.Node, error) {
+				w.note("fetch")
+				if w.fresh == nil {
+					return nil, errors.New("no apiserver")
+				}
+				return w.fresh, nil
+			},
 			Refuse: func() *admit.Rejection {
 				if w.full {
 					return &admit.Rejection{Reason: "NodeShutdown", Message: "bye"}
@@ -214,6 +223,39 @@ func TestChanges(t *testing.T) {
 					if wanted := w.pods.Get(string(s.pod.UID)) != nil; wanted == (s.op == syncloop.Remove) {
 						t.Errorf("step %d, %v %s: the pod is wanted: %t", i, s.op, s.pod.UID, wanted)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestNewestNode: labels and taints that the agent has not seen yet decide whether it takes a pod.
+func TestNewestNode(t *testing.T) {
+	selecting := changed(newPod(1, "1"), func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
+	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("10")}
+	labeled := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"disk": "ssd"}}, Status: corev1.NodeStatus{Allocatable: resources},
+	}
+	tainted := labeled.DeepCopy()
+	tainted.Spec.Taints = []corev1.Taint{{Key: "broken", Effect: corev1.TaintEffectNoExecute}}
+	for name, c := range map[string]struct {
+		pod   *corev1.Pod
+		fresh *corev1.Node
+		want  string
+	}{
+		"it fits the known one":      {newPod(1, "1"), nil, "create u1"},
+		"it needs more than that":    {newPod(1, "3"), labeled, "reject u1 OutOfcpu"},
+		"it fits the newest one":     {selecting, labeled, "fetch, create u1"},
+		"it fits neither":            {selecting, &corev1.Node{Status: labeled.Status}, "fetch, reject u1 NodeAffinity"},
+		"the newest one is tainted":  {selecting, tainted, "fetch, reject u1 TaintToleration"},
+		"the newest one is not read": {selecting, nil, "fetch, reject u1 NodeAffinity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.fresh = c.fresh
+				w.changes <- syncloop.Change{Op: syncloop.Add, Pod: c.pod}
+				if got := w.did(); got != c.want {
+					t.Errorf("it did %q, want %q", got, c.want)
 				}
 			})
 		})

@@ -55,7 +55,8 @@ func Check(pod *corev1.Pod, others []*corev1.Pod, node *corev1.Node) *Rejection 
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		// The scheduler heeds the other effects. Lt and Gt are behind a feature gate of Kubernetes that is off.
-		if taint.Effect == corev1.TaintEffectNoExecute && !scheduling.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, false) {
+		if taint.Effect == corev1.TaintEffectNoExecute &&
+			!scheduling.TolerationsTolerateTaint(logr.Discard(), pod.Spec.Tolerations, taint, false) {
 			return &Rejection{taintToleration, "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"}
 		}
 	}

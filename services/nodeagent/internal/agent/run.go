@@ -42,7 +42,8 @@ func (a *Agent) run(ctx context.Context) error {
 	a.mu.Unlock()
 	loop := syncloop.New(syncloop.Config{
 		Changes: changes, Ready: registration.HasSynced, Lifecycle: a.pleg.Changed(), Probes: a.prober.Changed(),
-		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, FetchNode: a.node.Fetch, Refuse: a.shutdown.Refuse, Sysctls: a.sysctls,
+		Pods: a.pods, Workers: a.workers, Status: a.status, Node: a.node.Object, FetchNode: a.node.Fetch,
+		Refuse: a.shutdown.Refuse, Sysctls: a.sysctls,
 		AppArmor: a.cfg.Simulated || node.AppArmor(),
 		Reject:   a.lifecycle.Reject, Housekeep: a.housekeep, Logger: a.cfg.Logger,
 	})

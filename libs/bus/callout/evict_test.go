@@ -71,8 +71,14 @@ func TestEviction(t *testing.T) {
 		defer mu.Unlock()
 		return seen["crowd"] >= many && seen["good"] > 0
 	}
-	for patience := time.Now().Add(deadline); !all() && time.Now().Before(patience); {
-		time.Sleep(10 * time.Millisecond)
+	patience, tick := time.After(deadline), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for over := false; !over && !all(); {
+		select {
+		case <-tick.C:
+		case <-patience:
+			over = true
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()

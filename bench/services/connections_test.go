@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/garboard/garboard/bench/command"
+	"github.com/garboard/garboard/bench/node"
+	"github.com/garboard/garboard/bench/sample"
+)
+
+// inNamespace moves the test into a network namespace of its own, in which addresses of endpoints are local.
+func inNamespace(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a network namespace needs root")
+	}
+	// The thread ends with the test, since nothing unlocks it.
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("a network namespace is not possible here: %v", err)
+	}
+	for _, line := range []string{"link set lo up", "route add local " + node.AnyAddress + " dev lo", "route add local 10.100.0.0/16 dev lo"} {
+		runs(t, "", "ip", strings.Fields(line)...)
+	}
+	runs(t, "add table t; add chain t c { type nat hook output priority -100; }", "nft", "-f", "-")
+}
+
+func runs(t *testing.T, input, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Stdin = strings.NewReader(input)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// leads writes a rule for a Service.
+func leads(t *testing.T, service int, to string) {
+	t.Helper()
+	runs(t, "add rule t c ip daddr "+sample.ClusterIP(service)+" tcp dport 80 dnat to "+to+":8080", "nft", "-f", "-")
+}
+
+func TestConnections(t *testing.T) {
+	inNamespace(t)
+	all, err := answer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.end()
+	b := &bench{settings: settings{services: []int{8}}}
+	leads(t, 0, sample.Endpoint(0, 9))
+	leads(t, 1, sample.Endpoint(1, 3))
+	if err := b.check(t.Context(), 2); err != nil {
+		t.Errorf("two Services that work: %v", err)
+	}
+	if took, endpoint, err := connect(t.Context(), 1); err != nil || took <= 0 || endpoint.String() != sample.Endpoint(1, 3) {
+		t.Errorf("Service 2 leads to %v in %v: %v", endpoint, took, err)
+	}
+	if err := b.check(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "connecting through Service 3: ") || isTimeout(err) {
+		t.Errorf("a Service without a rule: %v", err)
+	}
+	leads(t, 2, sample.Endpoint(1, 3))
+	if err := b.check(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "the Service 3 leads to "+sample.Endpoint(1, 3)) {
+		t.Errorf("a Service that leads to another's endpoint: %v", err)
+	}
+	b.services[0] = 4 // Now it is the Service whose endpoint changes.
+	if err := b.check(t.Context(), 3); err != nil {
+		t.Errorf("the Service whose endpoint changes: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.check(ended, 3); err == nil {
+		t.Error("it went on although the context had ended")
+	}
+	if err := command.Pause(ended, time.Hour); err == nil {
+		t.Error("it rested although the context had ended")
+	}
+}
+
+func TestKernelTellsOfRules(t *testing.T) {
+	inNamespace(t)
+	rules, err := openKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rules.close()
+	before := time.Now()
+	leads(t, 0, sample.Endpoint(0, 0))
+	leads(t, 0, "10.180.1.2")
+	at, err := rules.named(netip.MustParseAddr("10.180.1.2"))
+	if err != nil || at.Before(before) || at.After(time.Now()) {
+		t.Errorf("named at %v, begun at %v: %v", at, before, err)
+	}
+	if out := runs(t, "", "nft", "list", "ruleset"); !strings.Contains(out, "10.180.1.2") {
+		t.Fatalf("nft looks elsewhere: %s", out)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	// What the next side finds must be nothing, also after an interruption.
+	if err := removeRules(ended); err != nil {
+		t.Error(err)
+	}
+	if out := runs(t, "", "nft", "list", "ruleset"); strings.TrimSpace(out) != "" {
+		t.Errorf("rules stay: %s", out)
+	}
+}

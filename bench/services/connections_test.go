@@ -67,6 +67,9 @@ func TestConnections(t *testing.T) {
 	if took, endpoint, err := connect(t.Context(), 1); err != nil || took <= 0 || endpoint.String() != sample.Endpoint(1, 3) {
 		t.Errorf("Service 2 leads to %v in %v: %v", endpoint, took, err)
 	}
+	if _, endpoint, err := connectFrom(t.Context(), watcher, 1); err != nil || endpoint.String() != sample.Endpoint(1, 3) {
+		t.Errorf("from another address, Service 2 leads to %v: %v", endpoint, err)
+	}
 	if err := b.check(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "connecting through Service 3: ") || isTimeout(err) {
 		t.Errorf("a Service without a rule: %v", err)
 	}
@@ -85,6 +88,34 @@ func TestConnections(t *testing.T) {
 	}
 	if err := command.Pause(ended, time.Hour); err == nil {
 		t.Error("it rested although the context had ended")
+	}
+}
+
+// TestWaitingSpoilsNoConnection looks through a Service that does not work yet, and then connects with the same port.
+func TestWaitingSpoilsNoConnection(t *testing.T) {
+	inNamespace(t)
+	runs(t, "", "sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40001") // One port that connect takes.
+	all, err := answer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.end()
+	// As on the way to a gateway, nobody answers.
+	runs(t, "add chain t d { type filter hook input priority 0; }; add rule t d ip daddr 10.100.0.0/16 tcp dport 80 drop", "nft", "-f", "-")
+	for _, tc := range []struct {
+		from    string
+		service int
+		spoilt  bool
+	}{{watcher, 0, false}, {"", 1, true}} {
+		for range 2 { // both ports
+			if _, _, err := connectFrom(t.Context(), tc.from, tc.service); !isTimeout(err) {
+				t.Fatalf("Service %d works without a rule: %v", tc.service, err)
+			}
+		}
+		leads(t, tc.service, sample.Endpoint(tc.service, 0))
+		if _, _, err := connect(t.Context(), tc.service); (err != nil) != tc.spoilt {
+			t.Errorf("after looking from %q: %v", tc.from, err)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (b *bench) fromNothing(ctx context.Context, program *node.Program, n int, r
 	next := 0 // of the samples
 	err := program.Wait(ctx, b.programs, func() bool {
 		for next < samples {
-			if _, _, err := connect(ctx, next*(n-1)/(samples-1)); err != nil {
+			if _, _, err := connectFrom(ctx, watcher, next*(n-1)/(samples-1)); err != nil {
 				return false
 			}
 			next++

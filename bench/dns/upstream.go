@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -55,6 +56,9 @@ func answerTo(question []byte) ([]byte, error) {
 	var asked dnsmessage.Message
 	if err := asked.Unpack(question); err != nil {
 		return nil, err
+	}
+	if len(asked.Questions) == 0 {
+		return nil, errors.New("the message has no question")
 	}
 	answer := dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: asked.ID, Response: true, RecursionDesired: asked.RecursionDesired, RecursionAvailable: true},

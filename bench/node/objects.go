@@ -22,6 +22,9 @@ func (n *Node) Fill(ctx context.Context, from, to int) error {
 	group.SetLimit(writers)
 	for i := from; i < to; i++ {
 		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err // Thousands more would each tell of it.
+			}
 			if _, err := n.Client.CoreV1().Services(Namespace).Create(ctx, sample.Service(i), metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("creating a Service: %w", err)
 			}

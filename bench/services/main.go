@@ -28,6 +28,7 @@ type settings struct {
 	changes   int
 	pause     time.Duration
 	idle      time.Duration
+	programs  time.Duration
 	repeats   int
 }
 
@@ -41,11 +42,12 @@ func parse(args []string) (settings, error) {
 	set.IntVar(&s.changes, "changes", 10, "changes of an endpoint per measurement")
 	set.DurationVar(&s.pause, "pause", 1200*time.Millisecond, "time from one change to the next; kube-proxy makes one a second")
 	set.DurationVar(&s.idle, "idle", 70*time.Second, "rest before memory is measured; the agent looks for garbage twice a minute")
+	set.DurationVar(&s.programs, "patience", 10*time.Minute, "time that a program may take from its start until all Services work")
 	command.Repeats(set, &s.repeats)
 	if err := set.Parse(args); err != nil {
 		return s, err
 	}
-	if min(s.repeats, s.changes, slices.Min(s.services)) < 1 || s.pause <= 0 || s.idle <= 0 {
+	if min(s.repeats, s.changes, slices.Min(s.services)) < 1 || min(s.pause, s.idle, s.programs) <= 0 {
 		return s, errors.New("numbers and durations must be above 0")
 	}
 	if !slices.IsSorted(s.services) {
@@ -112,6 +114,8 @@ func (b *bench) run(ctx context.Context) error {
 				if err != nil {
 					return fmt.Errorf("%s with %d Services: %w", one.name, n, err)
 				}
+				b.report.Printf("%s, turn %d: all Services work after %.1f s and %.1f s of CPU; %s MB at rest, at most %s MB.\n",
+					one.name, i+1, r.programmed.Seconds(), r.programmedCPU.Seconds(), megabytes(r.resident), megabytes(r.peak))
 				results[one.name] = append(results[one.name], r)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/garboard/garboard/bench/node"
 )
 
-// patience bounds every wait.
+// patience bounds every wait but that for all Services.
 const patience = time.Minute
 
 // side is a program that leads traffic to Services.

@@ -80,9 +80,9 @@ func (b *bench) measure(ctx context.Context, s side, n int) (r result, err error
 // fromNothing waits until all Services work.
 func (b *bench) fromNothing(ctx context.Context, program *node.Program, n int, r *result) error {
 	next := 0 // of the samples
-	err := program.Wait(ctx, patience, func() bool {
+	err := program.Wait(ctx, b.programs, func() bool {
 		for next < samples {
-			if _, _, err := connect(ctx, next*(n-1)/(samples-1)); err != nil {
+			if _, _, err := connectFrom(ctx, watcher, next*(n-1)/(samples-1)); err != nil {
 				return false
 			}
 			next++

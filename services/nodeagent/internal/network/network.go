@@ -175,6 +175,9 @@ func (n *Network) runParts(ctx context.Context, group *errgroup.Group, factory *
 		group.Go(func() error { return prober.Run(ctx) })
 	}
 	if n.cfg.DNS.On || n.cfg.Proxy.On {
+		if err := trim(factory); err != nil {
+			return fmt.Errorf("following Services: %w", err)
+		}
 		if err := addAddress(n.cfg.LocalAddress); err != nil {
 			// The rest still works, for example where the agent is not root.
 			n.cfg.Logger.Error("pods cannot reach this node's DNS server; run the node agent as root, or switch the part off (--dns=false)", "err", err)

@@ -15,6 +15,9 @@ const (
 	maxPerMessage = 400
 	// maxRemembered is the most clients that an affinity set has. Further ones have no affinity.
 	maxRemembered = 65_535
+	// elementSize and chainSize are about what an element, and a chain with a rule, need in a transaction, in bytes.
+	elementSize = 80
+	chainSize   = 800
 )
 
 // batch writes one transaction for the table of a family.
@@ -28,6 +31,7 @@ type batch struct {
 // encode returns the messages of a change.
 func encode(family ruleset.Family, table string, change *ruleset.Change) *batch {
 	b := newBatch(family, table)
+	b.buf = slices.Grow(b.buf, elementSize*len(change.Elements)+chainSize*len(change.Chains))
 	if change.Rebuild {
 		b.newTable()
 		b.named(msgDelTable, tableName, b.table)
@@ -42,7 +46,7 @@ func encode(family ruleset.Family, table string, change *ruleset.Change) *batch 
 	for i := range change.Chains {
 		b.newChain(&change.Chains[i])
 	}
-	gone, added := split2(change.Elements)
+	gone, added := bySet(change.Elements)
 	b.elements(msgDelElement, 0, gone)
 	for i := range change.Chains {
 		b.named(msgDelRule, ruleTable, b.table, ruleChain, change.Chains[i].Name)
@@ -61,17 +65,38 @@ func encode(family ruleset.Family, table string, change *ruleset.Change) *batch 
 	return b
 }
 
-// split2 returns the elements to remove and those to add, in this order for one that is replaced.
-func split2(deltas map[ruleset.Slot]ruleset.Delta) (gone, added []ruleset.Element) {
+// bySet returns the elements to remove and those to add, in this order for one that is replaced, by the name of their
+// set.
+func bySet(deltas map[ruleset.Slot]ruleset.Delta) (gone, added map[string][]ruleset.Element) {
+	// Counted first, since at the start they are everything, and lists that grow need twice the memory.
+	goneIn, addedIn := make(map[string]int), make(map[string]int)
 	for slot, delta := range deltas {
 		if delta.Had {
-			gone = append(gone, ruleset.Element{Slot: slot, Value: delta.Was})
+			goneIn[slot.Set]++
 		}
 		if delta.Has {
-			added = append(added, ruleset.Element{Slot: slot, Value: delta.Is})
+			addedIn[slot.Set]++
+		}
+	}
+	gone, added = make(map[string][]ruleset.Element, len(goneIn)), make(map[string][]ruleset.Element, len(addedIn))
+	for slot, delta := range deltas {
+		if delta.Had {
+			put(gone, goneIn, ruleset.Element{Slot: slot, Value: delta.Was})
+		}
+		if delta.Has {
+			put(added, addedIn, ruleset.Element{Slot: slot, Value: delta.Is})
 		}
 	}
 	return gone, added
+}
+
+// put adds an element to the list of its set, which is made for the number that sizes has.
+func put(lists map[string][]ruleset.Element, sizes map[string]int, e ruleset.Element) {
+	list, ok := lists[e.Set]
+	if !ok {
+		list = make([]ruleset.Element, 0, sizes[e.Set])
+	}
+	lists[e.Set] = append(list, e)
 }
 
 func newBatch(family ruleset.Family, table string) *batch {
@@ -217,14 +242,10 @@ func (b *batch) anonymousOf(e ruleset.Expression) uint32 {
 	return id
 }
 
-// elements writes elements of named sets.
-func (b *batch) elements(kind, flags uint16, elements []ruleset.Element) {
-	bySet := make(map[string][]ruleset.Element)
-	for _, e := range elements {
-		bySet[e.Set] = append(bySet[e.Set], e)
-	}
-	for _, set := range slices.Sorted(maps.Keys(bySet)) {
-		list := bySet[set]
+// elements writes elements of named sets, by the set's name.
+func (b *batch) elements(kind, flags uint16, lists map[string][]ruleset.Element) {
+	for _, set := range slices.Sorted(maps.Keys(lists)) {
+		list := lists[set]
 		if kindOf(set) == ruleset.Ranges { // The kernel wants each end after its beginning.
 			slices.SortFunc(list, func(a, b ruleset.Element) int { return a.Key.Addr.Compare(b.Key.Addr) })
 		}

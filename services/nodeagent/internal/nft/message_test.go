@@ -205,6 +205,42 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
+func TestElementsAreGroupedBySet(t *testing.T) {
+	at := func(set string, last byte) ruleset.Slot {
+		return ruleset.Slot{Set: set, Key: ruleset.Key{Addr: netip.AddrFrom4([4]byte{10, 0, 0, last}), Protocol: ruleset.TCP, Port: 80}}
+	}
+	was, is := ruleset.Value{Verdict: ruleset.GotoChain("was")}, ruleset.Value{Verdict: ruleset.GotoChain("is")}
+	gone, added := bySet(map[ruleset.Slot]ruleset.Delta{
+		at("a", 1): {Has: true, Is: is}, at("a", 2): {Had: true, Was: was}, at("a", 3): {Had: true, Was: was, Has: true, Is: is},
+		at("b", 1): {Has: true, Is: is}, at("c", 1): {Had: true, Was: was},
+	})
+	for _, tc := range []struct {
+		name  string
+		lists map[string][]ruleset.Element
+		value ruleset.Value
+		want  map[string][]byte // last bytes of the addresses, by set
+	}{
+		{"gone", gone, was, map[string][]byte{"a": {2, 3}, "c": {1}}},
+		{"added", added, is, map[string][]byte{"a": {1, 3}, "b": {1}}},
+	} {
+		if len(tc.lists) != len(tc.want) {
+			t.Errorf("%s: there are lists of %d sets: %v", tc.name, len(tc.lists), tc.lists)
+		}
+		for set, want := range tc.want {
+			var got []byte
+			for _, e := range tc.lists[set] {
+				got = append(got, e.Key.Addr.As4()[3])
+				if e.Set != set || e.Value != tc.value {
+					t.Errorf("%s: set %s has %v", tc.name, set, e)
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, want) || cap(tc.lists[set]) != len(want) {
+				t.Errorf("%s: set %s has %v, want %v, with room for %d", tc.name, set, got, want, cap(tc.lists[set]))
+			}
+		}
+	}
+}
+
 // written returns what a reader makes of the messages that write a change.
 func written(change *ruleset.Change) *ruleset.Actual {
 	r := newReader(ruleset.IPv4, "t")

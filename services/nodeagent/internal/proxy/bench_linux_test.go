@@ -92,6 +92,26 @@ func benchSlices(i, round int) []*discoveryv1.EndpointSlice {
 	return []*discoveryv1.EndpointSlice{slice}
 }
 
+// BenchmarkFromNothing writes a table of many Services that the kernel does not have.
+func BenchmarkFromNothing(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t := populated(b, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				if err := t.kernel.(*nft.Conn).DeleteTable(ruleset.IPv4, t.name); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := t.repair(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkEndpointChange replaces one endpoint of one Service among many, up to the kernel.
 func BenchmarkEndpointChange(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {

@@ -31,17 +31,21 @@ func (p *Proxy) sync() {
 	}
 	p.everything = false
 	changes := make([][]*ruleset.Change, len(p.tables))
+	add := func(i int, change *ruleset.Change) {
+		// A repair compares with all that is wanted. At the start the changes would need more memory than that.
+		if !change.IsEmpty() && !p.tables[i].repairDue() {
+			changes[i] = append(changes[i], change)
+		}
+	}
 	if p.skeleton {
 		p.skeleton = false
 		for i, t := range p.tables {
-			changes[i] = append(changes[i], t.wanted.SetSkeleton(rules.Skeleton(t.family, p.node)))
+			add(i, t.wanted.SetSkeleton(rules.Skeleton(t.family, p.node)))
 		}
 	}
 	for _, name := range names {
 		for i, change := range p.compile(name) {
-			if !change.IsEmpty() {
-				changes[i] = append(changes[i], change)
-			}
+			add(i, change)
 		}
 	}
 	ok := true

@@ -51,14 +51,19 @@ func newTable(f ruleset.Family, name string, kernel Netfilter, logger *slog.Logg
 func (t *table) apply(changes []*ruleset.Change) error {
 	var failed error
 	for len(changes) > 0 {
-		n, size := 0, 0
-		var batch ruleset.Change
-		for n < len(changes) && (n == 0 || size+changes[n].Size() <= maxBatch) {
+		n, size := 1, changes[0].Size()
+		for n < len(changes) && size+changes[n].Size() <= maxBatch {
 			size += changes[n].Size()
-			batch.Merge(changes[n])
 			n++
 		}
-		if err := t.write(&batch); err != nil && n > 1 {
+		batch := changes[0] // It may be the whole table, of which a copy would be too much.
+		if n > 1 {
+			batch = &ruleset.Change{}
+			for _, change := range changes[:n] {
+				batch.Merge(change)
+			}
+		}
+		if err := t.write(batch); err != nil && n > 1 {
 			for _, change := range changes[:n] {
 				failed = firstError(failed, t.write(change))
 			}

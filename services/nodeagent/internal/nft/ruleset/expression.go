@@ -187,9 +187,9 @@ func (e Translate) Choices() []Element {
 	if e.ID == 0 {
 		return nil
 	}
-	elements := make([]Element, len(e.To))
+	elements, set := make([]Element, len(e.To)), EndpointsMap(e.ID)
 	for i, to := range e.To {
-		elements[i] = Element{Slot{Set: EndpointsMap(e.ID), Key: Key{ID: e.ID, Index: uint32(i)}}, Value{To: to}}
+		elements[i] = Element{Slot{Set: set, Key: Key{ID: e.ID, Index: uint32(i)}}, Value{To: to}}
 	}
 	return elements
 }

@@ -52,7 +52,15 @@ func (l *Ledger) incompatible(actual *ruleset.Actual) bool {
 }
 
 func (l *Ledger) rebuild() *ruleset.Change {
-	change := &ruleset.Change{Rebuild: true, Elements: make(map[ruleset.Slot]ruleset.Delta, len(l.elements))}
+	size := len(l.elements)
+	for _, n := range l.choices() {
+		size += int(n)
+	}
+	// It has everything: growing would need the memory twice.
+	change := &ruleset.Change{
+		Rebuild: true, Sets: make([]ruleset.Set, 0, len(l.sets)), Chains: make([]ruleset.Chain, 0, len(l.chains)),
+		Elements: make(map[ruleset.Slot]ruleset.Delta, size),
+	}
 	for _, set := range l.sets {
 		change.Sets = append(change.Sets, set)
 	}

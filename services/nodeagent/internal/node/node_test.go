@@ -98,9 +98,9 @@ func TestLeaseDuration(t *testing.T) {
 		if *first.LeaseDurationSeconds != 8 {
 			t.Errorf("the lease holds for %d s", *first.LeaseDurationSeconds)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(4 * time.Second)
 		if renewed := leaseOf(t, api).RenewTime.Sub(first.RenewTime.Time); renewed != 4*time.Second {
-			t.Errorf("after 5 s the lease was renewed for %v, want 4s", renewed)
+			t.Errorf("after 4 s the lease was renewed for %v, want 4s", renewed)
 		}
 	})
 }

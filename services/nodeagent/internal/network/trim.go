@@ -12,15 +12,18 @@ import (
 // trim has the factory keep Services and EndpointSlices without what no part reads: a cluster may have tens of
 // thousands, and every node has all of them.
 func trim(factory *informer.Factory) error {
-	return errors.Join(
-		informer.For[*corev1.Service](factory).SetTransform(trimmed[*corev1.Service]),
-		informer.For[*discoveryv1.EndpointSlice](factory).SetTransform(trimmed[*discoveryv1.EndpointSlice]),
-	)
+	return errors.Join(trimAll[*corev1.Service](factory), trimAll[*discoveryv1.EndpointSlice](factory))
 }
 
-// trimmed drops who manages which fields, and what kubectl has last applied, from an object.
-func trimmed[T informer.Object](object T) (T, error) {
+func trimAll[T informer.Object](factory *informer.Factory) error {
+	return informer.For[T](factory).SetTransform(func(object T) (T, error) {
+		drop(object)
+		return object, nil
+	})
+}
+
+// drop drops who manages which fields, and what kubectl has last applied, from an object.
+func drop(object informer.Object) {
 	object.SetManagedFields(nil)
 	delete(object.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
-	return object, nil
 }

@@ -21,9 +21,9 @@ func TestDrop(t *testing.T) {
 	}
 	applied := corev1.LastAppliedConfigAnnotation
 	for name, tc := range map[string]struct{ is, want *corev1.Service }{
-		"nothing to drop":    {object(map[string]string{"x": "y"}), object(map[string]string{"x": "y"})},
-		"no annotations":     {object(nil, "kubectl"), object(nil)},
-		"managers, applied":  {object(map[string]string{"x": "y", applied: "{}"}, "a", "b"), object(map[string]string{"x": "y"})},
+		"nothing to drop":   {object(map[string]string{"x": "y"}), object(map[string]string{"x": "y"})},
+		"no annotations":    {object(nil, "kubectl"), object(nil)},
+		"managers, applied": {object(map[string]string{"x": "y", applied: "{}"}, "a", "b"), object(map[string]string{"x": "y"})},
 	} {
 		for range 2 {
 			drop(tc.is)

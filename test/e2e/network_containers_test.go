@@ -77,6 +77,7 @@ func startCluster(t *testing.T, count int, listen func(host string) string, args
 // a quarter of leaseSeconds, so that a busy machine alone makes no node not ready.
 const (
 	monitorGrace = 10 * time.Second
+	defaultGrace = 50 * time.Second // without the flag
 	leaseSeconds = "8"
 )
 
@@ -210,6 +211,12 @@ func (c *cluster) cut(t *testing.T) {
 	})
 	noticed := time.Now()
 	t.Logf("the node was not ready %v after it was cut off", noticed.Sub(started).Round(time.Millisecond))
+	if took := noticed.Sub(started); took >= defaultGrace {
+		t.Errorf("the node was not ready only %v after it was cut off: the plane ignores its grace of %v", took, monitorGrace)
+	}
+	if held := c.Must(t, "", "get", "lease", "-n", "kube-node-lease", lost.Name, "-o", "jsonpath={.spec.leaseDurationSeconds}"); held != leaseSeconds {
+		t.Errorf("the lease holds for %s s, want %s", held, leaseSeconds)
+	}
 	// A third of the requests went to the lost node. One that fails on a loaded machine is none of them.
 	client := freshClient(time.Second)
 	ticks := time.NewTicker(20 * time.Millisecond)

@@ -92,7 +92,7 @@ func run(ctx context.Context, s settings) error {
 
 // run measures with each number of Services in turn.
 func (b *bench) run(ctx context.Context) error {
-	if err := b.withoutServices(ctx); err != nil {
+	if err := b.restOf(ctx, "without Services, proxy and DNS server", "--service-proxy=false", "--dns=false"); err != nil {
 		return err
 	}
 	present := 0
@@ -103,6 +103,9 @@ func (b *bench) run(ctx context.Context) error {
 		}
 		present = n
 		b.report.Printf("\n%d Services are in the API (%v).\n", n, time.Since(began).Round(time.Second))
+		if err := b.restOf(ctx, "with proxy and DNS server", "--service-proxy", "--dns"); err != nil {
+			return err
+		}
 		results := map[string][]result{}
 		for i := range b.repeats {
 			sides := slices.Clone(b.sides)
@@ -124,9 +127,9 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// withoutServices measures the memory of an agent without network parts, before there are Services.
-func (b *bench) withoutServices(ctx context.Context) (err error) {
-	agent, err := b.node.Agent("agent-idle", "--service-proxy=false", "--dns=false")
+// restOf measures the memory of an idle node agent with flags.
+func (b *bench) restOf(ctx context.Context, what string, flags ...string) (err error) {
+	agent, err := b.node.Agent("agent-idle", flags...)
 	if err != nil {
 		return err
 	}
@@ -138,7 +141,7 @@ func (b *bench) withoutServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.report.Printf("The node agent without network parts, at rest: %s MB resident, of which %s MB are anonymous.\n", megabytes(resident), megabytes(anonymous))
+	b.report.Printf("The node agent %s, at rest: %s MB resident, of which %s MB are anonymous.\n", what, megabytes(resident), megabytes(anonymous))
 	return nil
 }
 

@@ -29,7 +29,8 @@ const maxQuestion = 4096
 // readBuffer is how many bytes of questions the kernel keeps for a socket while many come at once.
 const readBuffer = 1 << 20
 
-// maxReaders is how many goroutines read from one socket, if there are as many processors.
+// maxReaders is how many sockets an address has for UDP, each with one reader, if there are as many processors. Several
+// readers of one socket would wake one another for every question.
 const maxReaders = 8
 
 // listen serves one address over UDP and TCP until ctx ends. It tries for as long as it takes; ready
@@ -39,10 +40,10 @@ func (s *Server) listen(ctx context.Context, addr netip.AddrPort, ready func()) 
 	defer ready()
 	retries := backoff.Doubling(firstRetry, lastRetry, 0.1)
 	for logged := false; ; logged = true {
-		conn, listener, err := open(ctx, addr)
+		conns, listener, err := open(ctx, addr)
 		if err == nil {
-			s.log.Info("listening for DNS questions", "address", conn.LocalAddr())
-			s.serve(ctx, conn, listener, ready)
+			s.log.Info("listening for DNS questions", "address", listener.Addr())
+			s.serve(ctx, conns, listener, ready)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -57,40 +58,63 @@ func (s *Server) listen(ctx context.Context, addr netip.AddrPort, ready func()) 
 	}
 }
 
-// open opens the sockets of an address, with the same port.
-func open(ctx context.Context, addr netip.AddrPort) (*net.UDPConn, *net.TCPListener, error) {
-	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(addr))
+// open opens the sockets of an address, with the same port. Only those for UDP share it.
+func open(ctx context.Context, addr netip.AddrPort) (conns []*net.UDPConn, listener *net.TCPListener, err error) {
+	defer func() {
+		if err != nil {
+			for _, conn := range conns {
+				err = errors.Join(err, conn.Close())
+			}
+			conns = nil
+		}
+	}()
+	shared := net.ListenConfig{Control: share}
+	for range min(runtime.GOMAXPROCS(0), maxReaders, maxSharing) {
+		opened, err := shared.ListenPacket(ctx, "udp", addr.String())
+		if err != nil {
+			return conns, nil, err
+		}
+		conn, ok := opened.(*net.UDPConn)
+		if !ok {
+			return conns, nil, errors.Join(errors.New("a UDP socket of an unknown type"), opened.Close())
+		}
+		conns = append(conns, conn)
+		bound, ok := conn.LocalAddr().(*net.UDPAddr)
+		if !ok {
+			return conns, nil, errors.New("a UDP socket without an address")
+		}
+		addr = netip.AddrPortFrom(addr.Addr(), bound.AddrPort().Port())
+	}
+	// It fails if another server has the address, which may share its own sockets for UDP.
+	var alone net.ListenConfig
+	opened, err := alone.Listen(ctx, "tcp", addr.String())
 	if err != nil {
-		return nil, nil, err
+		return conns, nil, err
 	}
-	bound, ok := conn.LocalAddr().(*net.UDPAddr)
+	listener, ok := opened.(*net.TCPListener)
 	if !ok {
-		return nil, nil, errors.Join(errors.New("a UDP socket without an address"), conn.Close())
+		return conns, nil, errors.Join(errors.New("a TCP socket of an unknown type"), opened.Close())
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", netip.AddrPortFrom(addr.Addr(), bound.AddrPort().Port()).String())
-	if err != nil {
-		return nil, nil, errors.Join(err, conn.Close())
-	}
-	tcp, ok := listener.(*net.TCPListener)
-	if !ok {
-		return nil, nil, errors.Join(errors.New("a TCP socket of an unknown type"), conn.Close(), listener.Close())
-	}
-	return conn, tcp, nil
+	return conns, listener, nil
 }
 
 // serve answers what comes in until ctx ends, and closes the sockets.
-func (s *Server) serve(ctx context.Context, conn *net.UDPConn, listener *net.TCPListener, ready func()) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close(); _ = listener.Close() })
+func (s *Server) serve(ctx context.Context, conns []*net.UDPConn, listener *net.TCPListener, ready func()) {
+	stop := context.AfterFunc(ctx, func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		_ = listener.Close()
+	})
 	defer stop()
-	_ = conn.SetReadBuffer(readBuffer) // The kernel's limit may be lower.
-	addr, _ := netip.ParseAddrPort(conn.LocalAddr().String())
+	addr, _ := netip.ParseAddrPort(listener.Addr().String())
 	s.mu.Lock()
 	s.bound = append(s.bound, addr)
 	s.mu.Unlock()
 	ready()
 	var tasks sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), maxReaders) {
+	for _, conn := range conns {
+		_ = conn.SetReadBuffer(readBuffer) // The kernel's limit may be lower.
 		tasks.Go(func() { s.serveUDP(ctx, conn, &tasks) })
 	}
 	tasks.Go(func() { s.serveTCP(ctx, listener, &tasks) })

@@ -147,7 +147,10 @@ func (n *Network) report(ctx context.Context, what string, err error) {
 }
 
 func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
-	factory := n.cfg.Shell.NewInformers()
+	factory, err := n.informers()
+	if err != nil {
+		return err
+	}
 	n.cfg.Shell.Follow(factory)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return tokens.Run(ctx) })
@@ -156,6 +159,17 @@ func (n *Network) run(ctx context.Context, tokens *networktoken.Source) error {
 	}
 	group.Go(func() error { return factory.Run(ctx) })
 	return group.Wait()
+}
+
+// informers returns the factory of the parts' informers, which keep of Services and EndpointSlices what the parts read.
+func (n *Network) informers() (*informer.Factory, error) {
+	factory := n.cfg.Shell.NewInformers()
+	if n.cfg.DNS.On || n.cfg.Proxy.On {
+		if err := trim(factory); err != nil {
+			return nil, fmt.Errorf("following Services: %w", err)
+		}
+	}
+	return factory, nil
 }
 
 // runParts has the group run the parts that are switched on.
@@ -175,9 +189,6 @@ func (n *Network) runParts(ctx context.Context, group *errgroup.Group, factory *
 		group.Go(func() error { return prober.Run(ctx) })
 	}
 	if n.cfg.DNS.On || n.cfg.Proxy.On {
-		if err := trim(factory); err != nil {
-			return fmt.Errorf("following Services: %w", err)
-		}
 		if err := addAddress(n.cfg.LocalAddress); err != nil {
 			// The rest still works, for example where the agent is not root.
 			n.cfg.Logger.Error("pods cannot reach this node's DNS server; run the node agent as root, or switch the part off (--dns=false)", "err", err)

@@ -43,6 +43,10 @@ type Config struct {
 	InProcess func() (net.Conn, error)
 	// MaxReconnectDelay is the longest wait between two attempts to reach a server; 0 means 5 s.
 	MaxReconnectDelay time.Duration
+	// ReadPause is the least time between two reads from the server while little arrives at a time; 0 means none. What
+	// arrives meanwhile is read at once: that costs up to ReadPause, and saves CPU. Connections in this process and
+	// the first second of a connection have no pauses.
+	ReadPause time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Registerer, if set, receives the connection's metrics.

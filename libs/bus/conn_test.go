@@ -61,6 +61,52 @@ func TestPublishSubscribe(t *testing.T) {
 	}
 }
 
+// TestReadPause follows messages that come one by one through a connection whose reads pause: the first is read at
+// once, all others together.
+func TestReadPause(t *testing.T) {
+	const pause = time.Second
+	server := bustest.NewServer(t)
+	cfg := server.Config()
+	cfg.ReadPause = pause
+	reader, sender := server.ConnectAs(cfg), server.Connect()
+	type arrival struct {
+		text string
+		at   time.Time
+	}
+	got := make(chan arrival, 16)
+	if _, err := reader.Subscribe(t.Context(), "a", func(m bus.Message) { got <- arrival{string(m.Data), time.Now()} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(3 * pause) // The greeting and the pause after it are over.
+	const messages = 5
+	var first arrival
+	for i := range messages {
+		if err := errors.Join(sender.Publish(t.Context(), "a", fmt.Append(nil, i)), sender.Flush(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = receive(t, got, "the first message")
+		}
+	}
+	sent := time.Now()
+	for i := range messages {
+		m := first
+		if i > 0 {
+			m = receive(t, got, "a message")
+		}
+		if m.text != fmt.Sprint(i) {
+			t.Errorf("message %d is %q", i, m.text)
+		}
+		// On a busy machine, sending may take longer than the pause.
+		if i > 0 && sent.Sub(first.at) < pause && m.at.Before(sent) {
+			t.Errorf("message %d was read before the last was sent", i)
+		}
+	}
+}
+
 func TestSubscriptionEndsWithContext(t *testing.T) {
 	c := bustest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())

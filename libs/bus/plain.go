@@ -72,12 +72,23 @@ func onThisMachine(host string) bool {
 }
 
 // dialing restricts the client to this machine after it has connected, too: a server announces
-// other servers to its clients, and localhost can resolve to any address.
+// other servers to its clients, and localhost can resolve to any address. It lets reads pause.
 func (c Config) dialing() []nats.Option {
-	if !c.loopbackOnly() {
+	plain := net.Dialer{Timeout: connectTimeout}
+	var chosen dialer
+	if c.loopbackOnly() {
+		chosen = loopbackDialer{plain}
+	}
+	if c.ReadPause > 0 {
+		if chosen == nil {
+			chosen = &plain
+		}
+		chosen = pausingDialer{dialer: chosen, pause: c.ReadPause}
+	}
+	if chosen == nil {
 		return nil
 	}
-	return []nats.Option{nats.SetCustomDialer(loopbackDialer{net.Dialer{Timeout: connectTimeout}})}
+	return []nats.Option{nats.SetCustomDialer(chosen)}
 }
 
 // loopbackDialer connects only to this machine.

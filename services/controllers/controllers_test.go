@@ -39,8 +39,10 @@ func config() Config {
 }
 
 func TestConfig(t *testing.T) {
-	if _, err := New(config()); err != nil {
+	if good, err := New(config()); err != nil {
 		t.Errorf("a good configuration: %v", err)
+	} else if good.cfg.Service.Bus.ReadPause != readPause {
+		t.Errorf("reads pause for %v, not %v", good.cfg.Service.Bus.ReadPause, readPause)
 	}
 	for want, spoil := range map[string]func(*Config){
 		"no apiserver address":               func(c *Config) { c.Service.API = nil },

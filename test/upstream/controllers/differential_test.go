@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // compares what they write.
 func TestDifferential(t *testing.T) {
 	built := build(t)
-	planes := [2]*plane{startPlane(t, built, false), startPlane(t, built, true)}
+	planes := [2]*plane{startPlane(t, built, false, quickSuccession...), startPlane(t, built, true, quickSuccession...)}
 	for _, p := range planes {
 		p.drive(t)
 	}

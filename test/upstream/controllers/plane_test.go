@@ -64,8 +64,13 @@ type plane struct {
 	audit     *auditLog
 }
 
-// startPlane starts a plane. Its controllers are theirs, else ours. The end of the test stops it.
-func startPlane(t *testing.T, built programs, theirs bool) *plane {
+// quickSuccession lets a successor of killed controllers work soon, for our controllers; kube-controller-manager
+// runs without a Lease then.
+var quickSuccession = []string{"--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "500ms"}
+
+// startPlane starts a plane. Its controllers are theirs, else ours. The end of the test stops it. Without
+// succession, both elect a leader with Kubernetes' defaults.
+func startPlane(t *testing.T, built programs, theirs bool, succession ...string) *plane {
 	t.Helper()
 	p := &plane{name: ours, dir: t.TempDir()}
 	if theirs {
@@ -95,7 +100,7 @@ func startPlane(t *testing.T, built programs, theirs bool) *plane {
 		t.Fatalf("%v\n%s", err, tail(p.apiserver.log))
 	}
 	p.connect(t)
-	p.controllers = p.declareControllers(t, built, server, nats, theirs)
+	p.controllers = p.declareControllers(t, built, server, nats, theirs, succession)
 	p.begin(t, p.controllers)
 	return p
 }
@@ -129,7 +134,7 @@ func (p *plane) stop() {
 }
 
 // declareControllers returns the controllers under test, with the same settings on both planes.
-func (p *plane) declareControllers(t *testing.T, built programs, server, nats string, theirs bool) *process {
+func (p *plane) declareControllers(t *testing.T, built programs, server, nats string, theirs bool, succession []string) *process {
 	t.Helper()
 	health := freeAddress(t)
 	args := []string{
@@ -138,16 +143,14 @@ func (p *plane) declareControllers(t *testing.T, built programs, server, nats st
 		"--service-account-private-key-file", p.in("pki/sa.key"),
 	}
 	if !theirs {
-		// A successor of a killed process waits for the Lease; kube-controller-manager runs without one here.
-		args = append(args, "--nats-servers", "nats://"+nats, "--health-address", health, "--local-path-storage-class=",
-			"--leader-elect-lease-duration", "3s", "--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "500ms")
+		args = append(append(args, "--nats-servers", "nats://"+nats, "--health-address", health, "--local-path-storage-class="), succession...)
 		return p.process("controllers", answers("http://"+health+"/readyz"), append([]string{filepath.Join(built.folder, "controllers")}, args...)...)
 	}
 	host, port, err := net.SplitHostPort(health)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append(args, "--controllers", kubernetesControllers(t), "--root-ca-file", p.in("pki/ca.crt"), "--leader-elect=false",
+	args = append(args, "--controllers", kubernetesControllers(t), "--root-ca-file", p.in("pki/ca.crt"), fmt.Sprintf("--leader-elect=%t", len(succession) == 0),
 		"--bind-address", host, "--secure-port", port, "--cert-dir", p.in("kcm"), "--kube-api-qps", "1000", "--kube-api-burst", "2000")
 	return p.process("controllers", answers("https://"+health+"/healthz"), append([]string{built.theirs}, args...)...)
 }

@@ -142,13 +142,15 @@ func toolsOf(ctx context.Context) ([]harness.Program, error) {
 	}
 	box := harness.Program{File: busybox, Path: busybox}
 	own := []string{"bash", "curl", "dig", "getent", "ip", "nc", "ss"}
-	found := map[string]string{}
+	found, applets := map[string]string{}, strings.Fields(string(out))
 	for _, name := range own {
-		if path, err := exec.LookPath(name); err == nil {
-			found[name] = path
+		path, err := exec.LookPath(name)
+		if err != nil && !slices.Contains(applets, name) {
+			return nil, fmt.Errorf("tests call %s in containers (apt-get install bash bind9-dnsutils curl iproute2): %w", name, err)
 		}
+		found[name] = path
 	}
-	for name := range strings.FieldsSeq(string(out)) {
+	for _, name := range applets {
 		// Debian's busybox has a shell that hides environment variables with a - in their names.
 		if name != "busybox" && found[name] == "" && (name != "sh" || found["bash"] == "") {
 			box.Links = append(box.Links, "/bin/"+name)

@@ -29,6 +29,9 @@ type Role struct {
 	// Component is the name of the Kubernetes component whose place the service takes, which its
 	// calls carry in their User-Agent header.
 	Component string
+	// WithoutManagers means that the informers keep no metadata.managedFields, which the service reads nowhere. An
+	// object that is written without them keeps those that the API has.
+	WithoutManagers bool
 	// Unready is the reason that Ready returns before Follow is called.
 	Unready string
 	// Explain returns a better reason than err for which the apiserver does not answer, or err; may
@@ -107,7 +110,8 @@ func (s *Shell) connect(ctx context.Context) error {
 	}
 	s.conn, s.api, s.end = conn, api, func() { end(); conn.Close() }
 	s.source = fabricsource.New(fabricsource.Config{
-		Conn: conn, Table: api.Table(), Client: api, Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
+		Conn: conn, Table: api.Table(), Client: api, WithoutManagers: s.role.WithoutManagers,
+		Logger: s.cfg.Logger, Registerer: s.cfg.Registerer,
 	})
 	return nil
 }
@@ -174,10 +178,19 @@ func (s *Shell) NewInformers() *informer.Factory { return s.NewInformersOf(s.Sou
 // NewInformersOf is NewInformers of informers that follow their views by a source, which builds on Source.
 func (s *Shell) NewInformersOf(source informer.Source) *informer.Factory {
 	cfg := s.config()
-	return informer.NewFactory(informer.FactoryConfig{
+	factory := informer.FactoryConfig{
 		Source: source, Table: s.Client().Table(), Service: s.role.Name,
 		Logger: cfg.Logger, Registerer: cfg.Registerer, Trace: cfg.Trace,
-	})
+	}
+	if s.role.WithoutManagers {
+		factory.Transform = withoutManagers
+	}
+	return informer.NewFactory(factory)
+}
+
+func withoutManagers(object informer.Object) (informer.Object, error) {
+	object.SetManagedFields(nil)
+	return object, nil
 }
 
 // Follow sets the informers that Ready waits for and that Watchers describes.

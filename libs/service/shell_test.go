@@ -187,3 +187,25 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutManagers follows an object as services do that do not read who manages which fields, and as others do.
+func TestWithoutManagers(t *testing.T) {
+	for without, managers := range map[bool]int{false: 1, true: 0} {
+		api := fake.New(scheme.New(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		}})
+		shell := service.New(service.Config{Logger: quiet}, service.Role{Name: "test", WithoutManagers: without})
+		shell.Use(api, listwatch.New(api, quiet))
+		factory := shell.NewInformers()
+		maps := informer.For[*corev1.ConfigMap](factory)
+		stop := start(t, lifecycle.Stage{Name: "informers", Run: factory.Run})
+		if err := factory.WaitForCacheSync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := maps.Lister().Namespace("default").Get("a")
+		if err != nil || len(got.ManagedFields) != managers {
+			t.Errorf("without managers %t: %+v, %v", without, got, err)
+		}
+		stop()
+	}
+}

@@ -36,6 +36,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	return &Service{cfg: cfg, shell: service.New(cfg.Service, service.Role{
 		Name: report.Controllers, Component: "kube-controller-manager", Unready: "the controllers are not connected yet",
+		WithoutManagers: true,
 	})}, nil
 }
 

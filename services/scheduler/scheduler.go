@@ -36,6 +36,7 @@ func New(cfg Config) (*Scheduler, error) {
 	}
 	return &Scheduler{cfg: cfg, shell: service.New(cfg.Service, service.Role{
 		Name: report.Scheduler, Component: "kube-scheduler", Unready: "the scheduler is not connected yet",
+		WithoutManagers: true,
 	})}, nil
 }
 

@@ -23,6 +23,9 @@ type Config struct {
 	// Client lists views that are too large for an answer, and takes over while no apiserver
 	// answers on the bus.
 	Client client.Interface
+	// WithoutManagers drops metadata.managedFields, of what comes over the bus and is encoded as protobuf, before it is
+	// decoded. A transform of the informers drops the rest.
+	WithoutManagers bool
 	// Logger may be nil.
 	Logger *slog.Logger
 	// Registerer, if set, registers the metrics of all followers.
@@ -33,6 +36,7 @@ type Config struct {
 type Source struct {
 	conn    *bus.Conn
 	table   *scheme.Table
+	bare    bool // objects come without their managers of fields
 	http    *listwatch.Source
 	logger  *slog.Logger
 	metrics *metrics
@@ -47,7 +51,7 @@ func New(cfg Config) *Source {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &Source{
-		conn: cfg.Conn, table: cfg.Table, http: listwatch.New(cfg.Client, logger),
+		conn: cfg.Conn, table: cfg.Table, bare: cfg.WithoutManagers, http: listwatch.New(cfg.Client, logger),
 		logger: logger, metrics: newMetrics(cfg.Registerer),
 	}
 }
@@ -63,7 +67,7 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	whole := view == informer.View{}
 	f := &follower{
 		conn: s.conn, http: s.http, kind: kind, view: view, count: counts,
-		reader:  reader{table: s.table, kind: kind, view: view},
+		reader:  reader{table: s.table, kind: kind, view: view, bare: s.bare},
 		logger:  s.logger.With("resource", resource),
 		machine: newMachine(sink, whole, jitterBelow, counts),
 		wake:    make(chan struct{}, 1),

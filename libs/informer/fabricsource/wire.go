@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric/wire"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/libs/scheme/envelope"
 	watchv1 "github.com/garboard/garboard/proto/watch/v1"
 )
 
@@ -20,6 +21,7 @@ type reader struct {
 	table *scheme.Table
 	kind  *scheme.Kind
 	view  informer.View
+	bare  bool // drops who manages which fields
 }
 
 // event is a parsed watch message.
@@ -96,6 +98,9 @@ func (r reader) change(revision int64, deleted bool, namespace, name, uid string
 func (r reader) object(c informer.Change, encoding watchv1.Encoding, body []byte) (informer.Object, error) {
 	if encoding != watchv1.Encoding_ENCODING_KUBERNETES_PROTOBUF && encoding != watchv1.Encoding_ENCODING_JSON {
 		return nil, fmt.Errorf("unknown encoding %v", encoding)
+	}
+	if r.bare {
+		body = envelope.WithoutManagers(body)
 	}
 	obj, err := r.table.DecodeStorage(r.kind, body)
 	if err != nil {

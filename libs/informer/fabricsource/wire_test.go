@@ -48,6 +48,29 @@ func bound(t testing.TB, r reader, change func(m *watchv1.Message)) (string, []b
 	return subject.Watch(m.GetGroup(), m.GetResource(), m.GetScope(), m.GetNamespace(), m.GetName()), data
 }
 
+// TestWithoutManagers reads the same object with and without who manages its fields.
+func TestWithoutManagers(t *testing.T) {
+	r := readerOf(informer.View{})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "p", UID: "u1", Labels: map[string]string{"b": "c"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}}
+	data, err := r.table.EncodeStorage(r.kind, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bare, managers := range map[bool]int{false: 1, true: 0} {
+		r.bare = bare
+		e, err := r.message(bound(t, r, func(m *watchv1.Message) { m.Body = data }))
+		if err != nil || len(e.Changes) != 1 || e.Changes[0].Object == nil {
+			t.Fatalf("bare %t: %+v, %v", bare, e, err)
+		}
+		got := e.Changes[0].Object
+		if len(got.GetManagedFields()) != managers || got.GetLabels()["b"] != "c" || got.GetResourceVersion() != "20" {
+			t.Errorf("bare %t: got %+v", bare, got)
+		}
+	}
+}
+
 func TestPrevOfAView(t *testing.T) {
 	left := func(m *watchv1.Message) { m.Type = watchv1.Type_TYPE_LEFT }
 	for name, tc := range map[string]struct {

@@ -20,6 +20,10 @@ var version = "unknown"
 
 func main() { os.Exit(daemon.Main(command())) }
 
+// leastGrowth is how much the heap may grow between two garbage collections, in bytes: little next to the memory that a
+// server of requests needs for them.
+const leastGrowth = 128 << 20
+
 func command() *cobra.Command {
 	shared := flags.NewService("apiserver", version)
 	var cfg apiserver.Config
@@ -38,7 +42,7 @@ func command() *cobra.Command {
 			// The apiserver serves its own health endpoints.
 			return lifecycle.Run(ctx, log,
 				shared.Tracing(log),
-				lifecycle.Stage{Name: "garbage collection", Run: daemon.CollectGarbage},
+				lifecycle.Stage{Name: "garbage collection", Run: daemon.CollectGarbage(leastGrowth)},
 				lifecycle.Stage{Name: "apiserver", Run: server.Run, Ready: kubeconfig.after(server.Ready, cfg)},
 			)
 		},

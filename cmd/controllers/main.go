@@ -12,6 +12,7 @@ import (
 	"github.com/garboard/garboard/cmd/internal/flags"
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/daemon"
+	"github.com/garboard/garboard/libs/lifecycle"
 	"github.com/garboard/garboard/services/controllers"
 )
 
@@ -19,6 +20,10 @@ import (
 var version = "unknown"
 
 func main() { os.Exit(daemon.Main(command())) }
+
+// leastGrowth is how much the heap may grow between two garbage collections, in bytes. A sixth of the CPU of a thousand
+// pods was that of collections without it.
+const leastGrowth = 64 << 20
 
 func command() *cobra.Command {
 	shared := flags.NewService("controllers", version)
@@ -41,7 +46,7 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return shared.Run(ctx, log, service)
+			return shared.Run(ctx, log, service, lifecycle.Stage{Name: "garbage collection", Run: daemon.CollectGarbage(leastGrowth)})
 		},
 	}.Cobra()
 }

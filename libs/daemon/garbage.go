@@ -11,9 +11,6 @@ import (
 
 // Limits of the growth of a heap between two collections.
 const (
-	// leastGrowth is for small heaps. Go's default, which lets a heap double, collects those many
-	// times a second, which costs a tenth of a busy server's CPU time.
-	leastGrowth = 128 << 20
 	// growthPercent is for large heaps, where doubling would waste the machine's memory.
 	growthPercent = 40
 	// largestPercent limits the percentage for a nearly empty heap.
@@ -21,10 +18,16 @@ const (
 	liveHeap       = "/gc/heap/live:bytes"
 )
 
-// CollectGarbage tunes, until ctx ends, how often Go's garbage collector runs: rarely while the
-// heap is small, and often enough that a large heap stays near its live size. It does nothing if
-// the environment variable GOGC is set. It is for servers whose heap is mostly a cache.
-func CollectGarbage(ctx context.Context) error {
+// CollectGarbage returns a function that tunes, until its context ends, how often Go's garbage collector runs: rarely
+// while the heap is small, since it may grow by least bytes at least between two collections, and often enough that a
+// large heap stays near its live size. Go's default, which lets a heap double, collects a small one many times a second,
+// which costs a tenth of a busy server's CPU time. The function does nothing if the environment variable GOGC is set. It
+// is for servers whose heap is mostly a cache.
+func CollectGarbage(least uint64) func(ctx context.Context) error {
+	return func(ctx context.Context) error { return collectGarbage(ctx, least) }
+}
+
+func collectGarbage(ctx context.Context, least uint64) error {
 	if os.Getenv("GOGC") != "" {
 		<-ctx.Done()
 		return nil
@@ -47,7 +50,7 @@ func CollectGarbage(ctx context.Context) error {
 			continue // this Go version does not report it
 		}
 		// Setting it stops the program briefly, so skip small changes.
-		if percent := percentFor(sample[0].Value.Uint64()); percent*10 < set*9 || percent*10 > set*11 {
+		if percent := percentFor(sample[0].Value.Uint64(), least); percent*10 < set*9 || percent*10 > set*11 {
 			debug.SetGCPercent(percent)
 			set = percent
 		}
@@ -77,10 +80,10 @@ func collections() (collected <-chan struct{}, stop func()) {
 	return told, func() { stopped.Store(true) }
 }
 
-// percentFor returns the growth percentage for a heap with the given number of live bytes.
-func percentFor(live uint64) int {
+// percentFor returns the growth percentage for a heap with the given number of live bytes, which may grow by least.
+func percentFor(live, least uint64) int {
 	if live == 0 {
 		return largestPercent
 	}
-	return int(min(largestPercent, max(growthPercent, leastGrowth*100/live)))
+	return int(min(largestPercent, max(growthPercent, least*100/live)))
 }

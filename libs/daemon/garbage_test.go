@@ -11,9 +11,15 @@ import (
 
 func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1000, 1 << 20: 1000, 64 << 20: 200, 128 << 20: 100, 256 << 20: 50, 400 << 20: 40, 8 << 30: 40} {
-		if got := percentFor(live); got != want {
+		if got := percentFor(live, 128<<20); got != want {
 			t.Errorf("for %d MB: got %d, want %d", live>>20, got, want)
 		}
+	}
+}
+
+func TestPercentForLess(t *testing.T) {
+	if got := percentFor(64<<20, 64<<20); got != 100 {
+		t.Errorf("got %d, want 100", got)
 	}
 }
 
@@ -31,7 +37,7 @@ func TestCollectGarbage(t *testing.T) {
 	defer debug.SetGCPercent(before)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- CollectGarbage(ctx) }()
+	go func() { done <- CollectGarbage(128 << 20)(ctx) }()
 	await := func(what string, holds func(int) bool) {
 		t.Helper()
 		deadline := time.Now().Add(time.Minute)
@@ -65,7 +71,7 @@ func TestCollectGarbageWithGOGC(t *testing.T) {
 	defer debug.SetGCPercent(before)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- CollectGarbage(ctx) }()
+	go func() { done <- CollectGarbage(128 << 20)(ctx) }()
 	for range 10 {
 		runtime.GC()
 	}

@@ -137,13 +137,13 @@ func (s *Service) Metrics() *prometheus.Registry { return s.metrics }
 func (s *Service) Trace() *trace.Recorder { return s.hops }
 
 // Run runs the service with its health server until ctx ends.
-func (s *Service) Run(ctx context.Context, log *slog.Logger, runner service.Runner) error {
+func (s *Service) Run(ctx context.Context, log *slog.Logger, runner service.Runner, before ...lifecycle.Stage) error {
 	if s.end != nil {
 		defer s.end()
 	}
-	return lifecycle.Run(ctx, log,
-		s.Tracing(log),
+	stages := append([]lifecycle.Stage{s.Tracing(log)}, before...)
+	return lifecycle.Run(ctx, log, append(stages,
 		service.Health(s.health, s.metrics, runner),
 		lifecycle.Stage{Name: s.name, Run: runner.Run},
-	)
+	)...)
 }

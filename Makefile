@@ -187,15 +187,16 @@ bin/kube-apiserver: test/conformance/suite/go.mod
 bench-hostile: bin/kube-apiserver ## Time requests while others send hostile ones, with a kube-apiserver beside ours.
 	go run ./bench/apiserver -kubernetes bin/kube-apiserver -parts hostile -repeats 3 $(BENCH_FLAGS)
 
-bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default; ONLY=job,garbage selects.
+bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default; ONLY=job,garbage selects; ROUNDS=N repeats.
 	@mkdir -p bin
-	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestLoad . -load $(or $(LOAD),1000) -loads '$(ONLY)' -report $(CURDIR)/bin/bench-controllers.txt
+	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestLoad . -load $(or $(LOAD),1000) -loads '$(ONLY)' -rounds $(or $(ROUNDS),1) -report $(CURDIR)/bin/bench-controllers.txt
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)
 
-bench-streams: bin/garboard ## Measure exec, copies, forwarded ports and followed logs, beside containerd's own server. Needs root and containerd.
-	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_REQUIRE_CONTAINERS=1 go test -tags containers -run '^$$' -bench . -benchtime 1x -count 3 -timeout 1h ./bench/streams
+bench-streams: bin/garboard bin/kubelet ## Measure exec, copies, forwarded ports and followed logs, beside a kubelet and containerd's own server. Needs root and containerd.
+	GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_KUBELET=$(CURDIR)/bin/kubelet GARBOARD_REQUIRE_CONTAINERS=1 \
+		go test -tags containers -run '^$$' -bench $(or $(ONLY),.) -benchtime 1x -count $(or $(REPEATS),3) -timeout 2h ./bench/streams
 
 bench-memory: ## Measure the idle memory of `garboard up`, fresh and after use. BENCH_FLAGS='-profiles DIR' saves profiles.
 	go run ./bench/memory $(BENCH_FLAGS)
@@ -203,10 +204,10 @@ bench-memory: ## Measure the idle memory of `garboard up`, fresh and after use. 
 bench-services: bin/kube-proxy ## Measure what leads traffic to Services, beside kube-proxy, with 1,000 and 10,000 Services. Needs root, containerd and nft.
 	go run ./bench/services -kube-proxy bin/kube-proxy -services 1000,10000 $(BENCH_FLAGS)
 
-bin/kube-proxy: test/conformance/suite/go.mod
+bin/kube-proxy bin/kubelet: bin/%: test/conformance/suite/go.mod
 	@mkdir -p bin
 	cd test/conformance/suite && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && \
-		go build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kube-proxy
+		go build -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$version" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
 
 bench-dns: bin/coredns ## Measure the node's DNS server, beside CoreDNS. Needs root and containerd.
 	go run ./bench/dns -coredns bin/coredns $(BENCH_FLAGS)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ const (
 	// loggedPause is long enough for a message to be stored in the log and acknowledged, after
 	// which the cursor is known.
 	loggedPause = 2 * time.Second
+	// stall is how long no revision arrives before the rest counts as lost.
+	stall = 30 * time.Second
 )
 
 // arrivals counts the revisions that a subscriber receives, starting with from.
@@ -31,6 +34,64 @@ type arrivals struct {
 	first, last time.Time
 	complete    chan struct{}
 	want        int
+	// connections and slow count how often the subscriber lost its connection, and messages that came too fast.
+	connections, slow int
+}
+
+func (a *arrivals) count(what *int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	*what++
+}
+
+// missing says what has not arrived.
+func (a *arrivals) missing() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var gaps []string
+	for revision := a.from; revision < a.from+int64(a.want) && len(gaps) < 5; revision++ {
+		if _, ok := a.seen[revision]; ok {
+			continue
+		}
+		end := revision
+		for _, ok := a.seen[end+1]; !ok && end+1 < a.from+int64(a.want); _, ok = a.seen[end+1] {
+			end++
+		}
+		gaps = append(gaps, fmt.Sprintf("%d to %d", revision, end))
+		revision = end
+	}
+	return fmt.Errorf("%d of %d revisions arrived, from %d on, and no other in %v; the first gaps: %s; "+
+		"the subscriber lost its connection %d times and was slow %d times",
+		len(a.seen), a.want, a.from, stall, strings.Join(gaps, ", "), a.connections, a.slow)
+}
+
+// isStalled reports whether revisions are missing and none has arrived for a while.
+func (a *arrivals) isStalled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.seen) > 0 && len(a.seen) < a.want && time.Since(a.last) > stall
+}
+
+// await waits until all revisions have arrived. Messages of NATS may get lost, and informers ask for those; this
+// subscriber does not.
+func (a *arrivals) await(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	late := time.After(patience)
+	for {
+		select {
+		case <-a.complete:
+			return nil
+		case <-late:
+			return a.missing()
+		case <-tick.C:
+			if a.isStalled() {
+				return a.missing()
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (a *arrivals) add(m bus.Message) {
@@ -84,9 +145,11 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	defer conn.Close()
 	got := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{})}
 	// Unlimited, so that no message is lost: at times the server is faster than this process.
-	if _, err := conn.Subscribe(ctx, subject.Resource("", "pods"), got.add, bus.Pending(-1, -1)); err != nil {
+	slow := bus.OnLoss(func(error) { got.count(&got.slow) })
+	if _, err := conn.Subscribe(ctx, subject.Resource("", "pods"), got.add, bus.Pending(-1, -1), slow); err != nil {
 		return err
 	}
+	defer conn.OnReconnect(func() { got.count(&got.connections) })()
 	if err := w.fill(ctx, changedPods, changedPods); err != nil {
 		return err
 	}
@@ -113,12 +176,8 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 	if err := w.Apiservers[0].Start(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-got.complete:
-	case <-time.After(patience):
-		return fmt.Errorf("%d of %d revisions were published in %v", len(got.seen), b.revisions, patience)
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := got.await(ctx); err != nil {
+		return err
 	}
 	after, err := cpu(w.servers())
 	if err != nil {

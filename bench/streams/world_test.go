@@ -81,42 +81,57 @@ func start(b *testing.B) *world {
 		b.Fatal(err)
 	}
 	w := &world{plane: p, process: measure.Process{Name: "plane", PID: p.PID()}}
-	w.sides = []side{through(config, "garboard-websocket", true), through(config, "garboard-spdy", false), beside(b, p, containers.Endpoint())}
+	const pod = "/api/v1/namespaces/default/pods/pump/"
+	apiserver := server{config: config, exec: pod + "exec", forward: pod + "portforward", stdin: "stdin", out: "stdout", err: "stderr", asked: "true"}
+	w.sides = []side{apiserver.through("garboard-websocket", true), apiserver.through("garboard-spdy", false)}
+	if program := os.Getenv("GARBOARD_KUBELET"); program != "" {
+		kubelet := startKubelet(b, program, containers)
+		w.sides = append(w.sides, kubelet.through("kubelet-websocket", true), kubelet.through("kubelet-spdy", false))
+	}
+	w.sides = append(w.sides, beside(b, p, containers.Endpoint()))
 	return w
 }
 
-// through returns the way through the apiserver, the bus and the node agent.
-func through(config *rest.Config, name string, webSocket bool) side {
-	at := func(verb string, query url.Values) *url.URL {
-		u, err := url.Parse(config.Host)
+// server serves the sessions of the pod: an apiserver, or a kubelet, which names paths and parameters differently.
+type server struct {
+	config          *rest.Config
+	exec, forward   string
+	stdin, out, err string // parameters that ask for a stream
+	asked           string // the value of these
+}
+
+// through returns the way through a server, over WebSockets or SPDY.
+func (s server) through(name string, webSocket bool) side {
+	at := func(path string, query url.Values) *url.URL {
+		u, err := url.Parse(s.config.Host)
 		if err != nil {
-			panic(err) // a kubeconfig of our own
+			panic(err) // a configuration of our own
 		}
-		u.Path, u.RawQuery = "/api/v1/namespaces/default/pods/pump/"+verb, query.Encode()
+		u.Path, u.RawQuery = path, query.Encode()
 		return u
 	}
 	return side{name: name, executor: func(b *testing.B, command []string, in bool) remotecommand.Executor {
 		b.Helper()
-		query := url.Values{"command": command, "stdout": {"true"}, "stderr": {"true"}}
+		query := url.Values{"command": command, s.out: {s.asked}, s.err: {s.asked}}
 		if in {
-			query.Set("stdin", "true")
+			query.Set(s.stdin, s.asked)
 		}
 		if webSocket {
-			executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, at("exec", query).String())
+			executor, err := remotecommand.NewWebSocketExecutor(s.config, http.MethodGet, at(s.exec, query).String())
 			must(b, err)
 			return executor
 		}
-		executor, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, at("exec", query))
+		executor, err := remotecommand.NewSPDYExecutor(s.config, http.MethodPost, at(s.exec, query))
 		must(b, err)
 		return executor
 	}, forward: func(b *testing.B) httpstream.Dialer {
 		b.Helper()
 		if webSocket {
-			dialer, err := portforward.NewSPDYOverWebsocketDialer(at("portforward", nil), config)
+			dialer, err := portforward.NewSPDYOverWebsocketDialer(at(s.forward, nil), s.config)
 			must(b, err)
 			return dialer
 		}
-		return overSPDY(b, config, at("portforward", nil))
+		return overSPDY(b, s.config, at(s.forward, nil))
 	}}
 }
 

@@ -55,6 +55,12 @@ func Start(t testing.TB) *Containers {
 	return startWith(t, inNamespace{registry: "127.0.0.1:0"})
 }
 
+// StartLike starts a further containerd, with the images of another. It ends with the test.
+func StartLike(t testing.TB, images *Containers) *Containers {
+	t.Helper()
+	return startWith(t, inNamespace{like: images})
+}
+
 // inNamespace is a network namespace in which a containerd runs.
 type inNamespace struct {
 	// name is empty for this process's own, in which the runtime gets a network configuration.

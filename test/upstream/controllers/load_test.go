@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -20,6 +21,7 @@ import (
 var (
 	scale  = flag.Int("load", 0, "pods of a load; 0 measures none")
 	chosen = flag.String("loads", "", "names of the loads to measure, separated by commas; all if empty")
+	rounds = flag.Int("rounds", 1, "how often each load is measured, on both sets of controllers in turn")
 )
 
 // creators is how many objects a load creates at a time.
@@ -32,8 +34,8 @@ type load struct {
 	prepare, run func(ctx context.Context, p *plane, home string, n int) error
 }
 
-// TestLoad puts the same loads on both sets of controllers, one after the other, and prints what each costs them. It
-// judges nothing: the machine may be busy.
+// TestLoad puts the same loads on both sets of controllers, one after the other, and prints what each costs them: of
+// several rounds, that of the median of CPU. It judges nothing: the machine may be busy.
 func TestLoad(t *testing.T) {
 	if *scale == 0 {
 		t.Skip("-load N measures")
@@ -51,18 +53,28 @@ func TestLoad(t *testing.T) {
 			t.Fatalf("there is no load %q", name)
 		}
 	}
-	row("load\tcontrollers\ts\tCPU s\twrites\tMB after\tMB at most\t")
+	row("load\tcontrollers\ts\tCPU s\tlowest\thighest\twrites\tMB after\tMB at most\t")
 	for _, l := range loads() {
 		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), l.name) {
 			continue
 		}
-		for _, p := range planes {
-			cost, err := p.measure(t.Context(), l, *scale)
-			if err != nil {
-				t.Fatalf("%s, %s: %v", l.name, p.name, err)
+		costs := map[*plane][]cost{}
+		for round := range *rounds {
+			for _, p := range planes {
+				c, err := p.measure(t.Context(), l, round, *scale)
+				if err != nil {
+					t.Fatalf("%s, %s: %v", l.name, p.name, err)
+				}
+				costs[p] = append(costs[p], c)
+				t.Logf("%s, %s: %.1f s, %.2f s of CPU, %d writes", l.name, p.name, c.took.Seconds(), c.cpu.Seconds(), c.writes)
 			}
-			row(fmt.Sprintf("%s\t%s\t%.1f\t%.2f\t%d\t%d\t%d\t", l.name, p.name, cost.took.Seconds(), cost.cpu.Seconds(), cost.writes, cost.resident>>20, cost.most>>20))
-			t.Logf("%s, %s: %.1f s, %.2f s of CPU, %d writes", l.name, p.name, cost.took.Seconds(), cost.cpu.Seconds(), cost.writes)
+		}
+		for _, p := range planes {
+			all := costs[p]
+			slices.SortFunc(all, func(a, b cost) int { return cmp.Compare(a.cpu, b.cpu) })
+			c := all[len(all)/2] // the median by CPU
+			row(fmt.Sprintf("%s\t%s\t%.1f\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\t", l.name, p.name, c.took.Seconds(), c.cpu.Seconds(),
+				all[0].cpu.Seconds(), all[len(all)-1].cpu.Seconds(), c.writes, c.resident>>20, c.most>>20))
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -84,8 +96,8 @@ type cost struct {
 }
 
 // measure puts a load on a plane, and removes it.
-func (p *plane) measure(ctx context.Context, l load, n int) (cost, error) {
-	home := "load-" + l.name
+func (p *plane) measure(ctx context.Context, l load, round, n int) (cost, error) {
+	home := fmt.Sprintf("load-%s-%d", l.name, round)
 	if err := open().do(ctx, p, home); err != nil {
 		return cost{}, err
 	}

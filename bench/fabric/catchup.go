@@ -33,6 +33,8 @@ type arrivals struct {
 	seen        map[int64]struct{}
 	first, last time.Time
 	complete    chan struct{}
+	heard       chan struct{} // closed when something arrives before from is known
+	once        sync.Once
 	want        int
 	// connections and slow count how often the subscriber lost its connection, and messages that came too fast.
 	connections, slow int
@@ -102,6 +104,9 @@ func (a *arrivals) add(m bus.Message) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.from == 0 {
+		a.once.Do(func() { close(a.heard) })
+	}
 	if message.GetRevision() < a.from || a.from == 0 {
 		return
 	}
@@ -115,6 +120,26 @@ func (a *arrivals) add(m bus.Message) {
 	a.last = now
 	if len(a.seen) == a.want {
 		close(a.complete)
+	}
+}
+
+// published writes until something written arrives at the subscriber. Servers that have just started may take seconds
+// to agree on a leader of the log; a publisher that finds no log has nothing to catch up with.
+func (w *world) published(ctx context.Context, got *arrivals) error {
+	late := time.After(patience)
+	for {
+		if err := w.fill(ctx, changedPods, changedPods); err != nil {
+			return err
+		}
+		select {
+		case <-got.heard:
+			return nil
+		case <-time.After(time.Second):
+		case <-late:
+			return fmt.Errorf("nothing was published in %v", patience)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -143,14 +168,14 @@ func (b *bench) catchUpWith(ctx context.Context, servers int) error {
 		return err
 	}
 	defer conn.Close()
-	got := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{})}
+	got := &arrivals{seen: map[int64]struct{}{}, want: b.revisions, complete: make(chan struct{}), heard: make(chan struct{})}
 	// Unlimited, so that no message is lost: at times the server is faster than this process.
 	slow := bus.OnLoss(func(error) { got.count(&got.slow) })
 	if _, err := conn.Subscribe(ctx, subject.Resource("", "pods"), got.add, bus.Pending(-1, -1), slow); err != nil {
 		return err
 	}
 	defer conn.OnReconnect(func() { got.count(&got.connections) })()
-	if err := w.fill(ctx, changedPods, changedPods); err != nil {
+	if err := w.published(ctx, got); err != nil {
 		return err
 	}
 	select {

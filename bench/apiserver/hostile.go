@@ -29,8 +29,6 @@ const (
 	// probes is the number of clients whose requests are timed, probePause the time between two of one client.
 	probes     = 4
 	probePause = 40 * time.Millisecond
-	// ordinaryMaps is the number of ConfigMaps that clients write which do not attack, from one of that number on.
-	ordinaryMaps, ordinaryFrom = 800, 1000
 	// window is how long requests are timed at a time.
 	window = 10 * time.Second
 )
@@ -41,12 +39,10 @@ type attack struct {
 	do   verb
 }
 
-// phase is what others do while requests are timed.
-type phase int
-
+// What others do while requests are timed. The ordinary ones write ConfigMaps, as fast as they can.
 const (
-	alone    phase = iota
-	ordinary       // the clients that attack later write ConfigMaps, as fast as they can
+	alone = iota
+	ordinary
 	attacked
 	phases
 )
@@ -70,8 +66,8 @@ func (b *bench) hostile(ctx context.Context) error {
 		return err
 	}
 	b.report.Table(fmt.Sprintf("%d clients with hostile requests: requests for ConfigMaps of %d others (%d times %v each)", attackers, probes, b.repeats, window),
-		"hostile requests", "apiserver", "of these per s", "median without them, ms", "with as many clients that write ConfigMaps", "with them",
-		"99 % without them, ms", "with as many clients that write ConfigMaps", "**with them**", "ratio to those alone", "**ratio to as many writers**")
+		"hostile requests", "apiserver", "of these per s", "99 % without them, ms",
+		"with as many clients that write ConfigMaps", "with them", "ratio to without", "ratio to as many writers")
 	for _, a := range attacks() {
 		if err := b.timed(ctx, a, probing, attacking); err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
@@ -144,8 +140,8 @@ func (b *bench) timed(ctx context.Context, a attack, probing, attacking map[*sid
 			if times[s] == nil {
 				times[s] = &[phases][]time.Duration{}
 			}
-			for during := range phases {
-				n, took, err := attackDuring(ctx, during.busy(a), probing[s], attacking[s])
+			for during, busy := range [phases]verb{ordinary: writeOrdinary, attacked: a.do} {
+				n, took, err := attackDuring(ctx, busy, probing[s], attacking[s])
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
@@ -157,33 +153,23 @@ func (b *bench) timed(ctx context.Context, a attack, probing, attacking map[*sid
 		}
 	}
 	for _, s := range b.sides {
-		share := func(during phase, part float64) float64 {
-			var ms []float64
-			for _, d := range times[s][during] {
-				ms = append(ms, float64(d)/float64(time.Millisecond))
-			}
-			return measure.Share(ms, part)
+		share := func(during int) float64 {
+			return float64(measure.Share(times[s][during], 0.99)) / float64(time.Millisecond)
 		}
 		cell := func(v float64) string { return fmt.Sprintf("%.3g", v) }
-		b.report.Row(a.name, s.name, cell(float64(sent[s])/(float64(b.repeats)*window.Seconds())), cell(share(alone, 0.5)), cell(share(ordinary, 0.5)), cell(share(attacked, 0.5)),
-			cell(share(alone, 0.99)), cell(share(ordinary, 0.99)), "**"+cell(share(attacked, 0.99))+"**",
-			cell(share(attacked, 0.99)/share(alone, 0.99)), "**"+cell(share(attacked, 0.99)/share(ordinary, 0.99))+"**")
+		row := []string{a.name, s.name, cell(float64(sent[s]) / (float64(b.repeats) * window.Seconds()))}
+		for during := range phases {
+			row = append(row, cell(share(during)))
+		}
+		worst := share(attacked)
+		b.report.Row(append(row, cell(worst/share(alone)), cell(worst/share(ordinary)))...)
 	}
 	return nil
 }
 
-// busy returns what the other clients do; nil if nothing. The objects that they write are not those of the timed requests.
-func (p phase) busy(a attack) verb {
-	switch p {
-	case ordinary:
-		return func(ctx context.Context, client *rest.RESTClient, n int) error {
-			return writeConfigMap(ctx, client, ordinaryFrom+n%ordinaryMaps)
-		}
-	case attacked:
-		return a.do
-	default:
-		return nil
-	}
+// writeOrdinary writes a ConfigMap that is none of the timed requests'.
+func writeOrdinary(ctx context.Context, client *rest.RESTClient, n int) error {
+	return writeConfigMap(ctx, client, 1000+n%800)
 }
 
 // attackDuring times requests for one window, and returns how many requests of the others were answered meanwhile.

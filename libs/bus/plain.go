@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/garboard/garboard/libs/bus/internal/dialing"
 )
 
 // errPlain is the reason why the client does not connect to a server.
@@ -74,34 +76,12 @@ func onThisMachine(host string) bool {
 // dialing restricts the client to this machine after it has connected, too: a server announces
 // other servers to its clients, and localhost can resolve to any address. It lets reads pause.
 func (c Config) dialing() []nats.Option {
-	plain := net.Dialer{Timeout: connectTimeout}
-	var chosen dialer
+	var chosen dialing.Dialer = &net.Dialer{Timeout: connectTimeout}
 	if c.loopbackOnly() {
-		chosen = loopbackDialer{plain}
+		chosen = dialing.Loopback{Dialer: chosen, Refusal: errPlain}
 	}
 	if c.ReadPause > 0 {
-		if chosen == nil {
-			chosen = &plain
-		}
-		chosen = pausingDialer{dialer: chosen, pause: c.ReadPause}
-	}
-	if chosen == nil {
-		return nil
+		chosen = dialing.Pausing{Dialer: chosen, Pause: c.ReadPause}
 	}
 	return []nats.Option{nats.SetCustomDialer(chosen)}
-}
-
-// loopbackDialer connects only to this machine.
-type loopbackDialer struct{ dialer net.Dialer }
-
-// Dial connects to address unless it is on another machine.
-func (d loopbackDialer) Dial(network, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s: %w", address, err)
-	}
-	if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
-		return nil, fmt.Errorf("%s is on another machine: %w", address, errPlain)
-	}
-	return d.dialer.Dial(network, address)
 }

@@ -1,6 +1,7 @@
 package fabricsource
 
 import (
+	"cmp"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -23,8 +24,7 @@ type Config struct {
 	// Client lists views that are too large for an answer, and takes over while no apiserver
 	// answers on the bus.
 	Client client.Interface
-	// WithoutManagers drops metadata.managedFields, of what comes over the bus and is encoded as protobuf, before it is
-	// decoded. A transform of the informers drops the rest.
+	// WithoutManagers drops metadata.managedFields of protobuf on the bus before it is decoded, and of nothing else.
 	WithoutManagers bool
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -46,10 +46,7 @@ var _ informer.Source = (*Source)(nil)
 
 // New creates a source.
 func New(cfg Config) *Source {
-	logger := cfg.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Source{
 		conn: cfg.Conn, table: cfg.Table, bare: cfg.WithoutManagers, http: listwatch.New(cfg.Client, logger),
 		logger: logger, metrics: newMetrics(cfg.Registerer),
@@ -64,12 +61,11 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	}
 	resource := kind.GroupResource().String()
 	counts := s.metrics.of(resource)
-	whole := view == informer.View{}
 	f := &follower{
 		conn: s.conn, http: s.http, kind: kind, view: view, count: counts,
 		reader:  reader{table: s.table, kind: kind, view: view, bare: s.bare},
 		logger:  s.logger.With("resource", resource),
-		machine: newMachine(sink, whole, jitterBelow, counts),
+		machine: newMachine(sink, view == informer.View{}, jitterBelow, counts),
 		wake:    make(chan struct{}, 1),
 		inbox:   s.conn.NewInbox(),
 		clock:   time.Now,
@@ -78,9 +74,4 @@ func (s *Source) Follower(kind *scheme.Kind, view informer.View, sink informer.S
 	return f
 }
 
-func jitterBelow(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
-}
+func jitterBelow(d time.Duration) time.Duration { return rand.N(max(d, 1)) }

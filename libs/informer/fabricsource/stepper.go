@@ -47,9 +47,7 @@ type Stepper struct {
 
 // NewStepper creates a follower that waits for Start.
 func NewStepper(cfg StepperConfig) *Stepper {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	counts := newMetrics(nil).of(cfg.Kind.GroupResource().String())
 	s := &Stepper{http: steppedHTTP{source: cfg.HTTP}}
 	s.follower = &follower{

@@ -1,4 +1,5 @@
-package bus
+// Package dialing opens connections to NATS servers that are only on this machine, and such that are read with pauses.
+package dialing
 
 import (
 	"net"
@@ -14,24 +15,24 @@ const (
 	bulk = 16 << 10
 )
 
-// dialer connects to a server.
-type dialer interface {
+// Dialer connects to a server.
+type Dialer interface {
 	Dial(network, address string) (net.Conn, error)
 }
 
-// pausingDialer opens connections whose reads pause.
-type pausingDialer struct {
-	dialer
-	pause time.Duration
+// Pausing opens connections of which a read begins at least Pause after the one before, while little arrives at a time.
+type Pausing struct {
+	Dialer
+	Pause time.Duration
 }
 
 // Dial connects to address.
-func (d pausingDialer) Dial(network, address string) (net.Conn, error) {
-	conn, err := d.dialer.Dial(network, address)
+func (d Pausing) Dial(network, address string) (net.Conn, error) {
+	conn, err := d.Dialer.Dial(network, address)
 	if err != nil {
 		return nil, err
 	}
-	return newPausing(conn, d.pause), nil
+	return newPausing(conn, d.Pause), nil
 }
 
 // pausing is a connection of which a read begins a while after the one before, unless that had much. What arrives

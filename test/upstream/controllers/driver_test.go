@@ -28,6 +28,9 @@ const (
 	failIndexes = "judge/fail-indexes"
 )
 
+// nobody is the scheduler of pods that the driver leaves alone.
+const nobody = "nobody"
+
 // nodes are the nodes of each plane.
 func nodes() []string { return []string{"node-a", "node-b", "node-c"} }
 
@@ -112,7 +115,7 @@ func (d *driver) renew(ctx context.Context) error {
 
 // round takes each pod one step further.
 func (d *driver) round(ctx context.Context) error {
-	pods, err := d.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	pods, err := d.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.schedulerName!=" + nobody})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -27,7 +28,8 @@ var (
 // creators is how many objects a load creates at a time.
 const creators = 8
 
-// load is work for the controllers, of n pods or ten times as many other objects.
+// load is work for the controllers, of n pods or ten times as many other objects. All but "pods" are measured unless
+// some are chosen.
 type load struct {
 	name string
 	// prepare is done before the measurement, run is measured.
@@ -55,7 +57,7 @@ func TestLoad(t *testing.T) {
 	}
 	row("load\tcontrollers\ts\tCPU s\tlowest\thighest\twrites\tMB after\tMB at most\t")
 	for _, l := range loads() {
-		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), l.name) {
+		if *chosen == "" && l.name == "pods" || *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), l.name) {
 			continue
 		}
 		costs := map[*plane][]cost{}
@@ -119,8 +121,8 @@ func (p *plane) measure(ctx context.Context, l load, round, n int) (cost, error)
 	}
 	c.cpu, c.writes = p.controllers.cpu()-used, p.written(home)-before
 	c.resident, c.most = p.controllers.memory("VmRSS"), p.controllers.memory("VmHWM")
-	if l.name == "namespace" {
-		return c, nil
+	if l.name == "namespace" || l.name == "pods" {
+		return c, nil // Nothing is left, or it takes too long to remove.
 	}
 	return c, gone().do(ctx, p, home)
 }
@@ -163,6 +165,7 @@ func loads() []load {
 		}},
 		{"namespace", dependents, func(ctx context.Context, p *plane, home string, _ int) error { return gone().do(ctx, p, home) }},
 		{"services", nil, rollServices},
+		{"pods", nil, runningPods},
 		{"daemonset", func(ctx context.Context, p *plane, home string, n int) error {
 			d := &driver{client: p.typed()}
 			return many(ctx, n, func(ctx context.Context, i int) error { return d.addNode(ctx, fmt.Sprintf("%s.%d", home, i)) })
@@ -249,6 +252,30 @@ func dependents(ctx context.Context, p *plane, home string, n int) error {
 	return many(ctx, 10*n, func(ctx context.Context, i int) error {
 		_, err := maps.Create(ctx, config(fmt.Sprintf("dependent-%d", i), reference), metav1.CreateOptions{})
 		return err
+	})
+}
+
+// runningPods makes n running pods that no controller owns, for what the controllers keep of them.
+func runningPods(ctx context.Context, p *plane, home string, n int) error {
+	d := &driver{client: p.typed()}
+	return many(ctx, n, func(ctx context.Context, i int) error {
+		name := fmt.Sprintf("pod-%d", i)
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Labels: map[string]string{"app": "many", "instance": name}},
+			Spec: corev1.PodSpec{
+				NodeName: nodes()[i%len(nodes())], SchedulerName: nobody,
+				Containers: []corev1.Container{{
+					Name: "main", Image: "registry.example.com/team/web:1.2.3", Args: []string{"--listen=:8080"},
+					Env:   []corev1.EnvVar{{Name: "A", Value: "b"}},
+					Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
+				}},
+			},
+		}
+		created, err := d.client.CoreV1().Pods(home).Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return d.write(ctx, created, corev1.PodRunning, 0)
 	})
 }
 

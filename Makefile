@@ -27,7 +27,7 @@ TESTS       ?= $(shell go list ./... | grep -v '/test/e2e$$')
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-custom bench-hostile bench-fabric bench-memory bench-streams bench-services bench-dns generate lint arch clean
+.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-controllers-hostile bench-custom bench-hostile bench-fabric bench-memory bench-streams bench-services bench-dns generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -190,6 +190,9 @@ bench-hostile: bin/kube-apiserver ## Time requests while others send hostile one
 bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default; ONLY=job,garbage selects; ROUNDS=N repeats.
 	@mkdir -p bin
 	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestLoad . -load $(or $(LOAD),1000) -loads '$(ONLY)' -rounds $(or $(ROUNDS),1) -report $(CURDIR)/bin/bench-controllers.txt
+
+bench-controllers-hostile: ## Time new ReplicaSets beside hostile objects, and count what the controllers write about these. PROBES=N, 100 by default.
+	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestHostile . -probes $(or $(PROBES),100)
 
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/test/chaos/plane"
 	"github.com/garboard/garboard/test/containers/harness"
 )
 
@@ -52,7 +52,8 @@ func startKubelet(b *testing.B, program string, images *harness.Containers) serv
 	dir := b.TempDir()
 	static := filepath.Join(dir, "pods")
 	must(b, os.Mkdir(static, 0o755))
-	port := freePort(b)
+	port, err := plane.FreePort(b.Context())
+	must(b, err)
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
 		must(b, os.WriteFile(path, []byte(content), 0o600))
@@ -115,18 +116,6 @@ func (s server) await(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-}
-
-func freePort(b *testing.B) int {
-	b.Helper()
-	listener, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
-	must(b, err)
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		b.Fatalf("listening at %v", listener.Addr())
-	}
-	return address.Port
 }
 
 // tail returns the last lines of a log.

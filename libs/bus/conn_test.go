@@ -90,6 +90,7 @@ func TestReadPause(t *testing.T) {
 		if i == 0 {
 			first = receive(t, got, "the first message")
 		}
+		<-time.After(pause / 20) // Each could be read before the next is sent.
 	}
 	sent := time.Now()
 	for i := range messages {

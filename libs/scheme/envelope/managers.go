@@ -35,6 +35,7 @@ func WithoutManagers(data []byte) []byte {
 
 // cut returns encoded metadata without managers, and whether it has any. It finds none in what is invalid.
 func cut(metadata []byte) (kept []byte, found bool) {
+	kept = make([]byte, 0, len(metadata))
 	for rest := metadata; len(rest) > 0; {
 		number, wire, tag := protowire.ConsumeTag(rest)
 		if tag < 0 {

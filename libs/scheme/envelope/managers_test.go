@@ -39,11 +39,7 @@ func enclosed(t testing.TB, object *corev1.Pod, change func(*runtime.Unknown)) [
 	if change != nil {
 		change(&unknown)
 	}
-	data, err := unknown.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append([]byte(envelope.Prefix), data...)
+	return sealed(t, unknown)
 }
 
 func opened(t testing.TB, data []byte) *corev1.Pod {

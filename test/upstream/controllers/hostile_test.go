@@ -27,7 +27,7 @@ const (
 	probePause = 100 * time.Millisecond
 	// backedOff is how long hostile objects exist before they are judged: controllers have begun to hold back.
 	backedOff = 2 * time.Minute
-	// mostWrites is how many writes a minute a hostile object may cost then.
+	// mostWrites is how many writes a minute hostile objects may cost then, on average: the log tells which kinds cost more.
 	mostWrites = 30
 	foes       = "hostile"
 )

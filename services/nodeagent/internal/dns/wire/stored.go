@@ -42,7 +42,8 @@ func Store(answer *dns.Msg, maxTTL time.Duration) (*Stored, error) {
 		return nil, err
 	}
 	records, ok := Records(message)
-	if !ok || len(message) > MaxTCP {
+	// A record without data, which the library reads as one of empty fields, is packed into what nobody can read.
+	if !ok || len(message) > MaxTCP || new(dns.Msg).Unpack(message) != nil {
 		return nil, errUnsized
 	}
 	s := &Stored{message: message, rcode: answer.Rcode, ad: answer.AuthenticatedData, tc: answer.Truncated}

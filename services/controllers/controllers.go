@@ -13,6 +13,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/customresources"
 	"github.com/garboard/garboard/services/controllers/internal/garbage"
+	"github.com/garboard/garboard/services/controllers/internal/podcache"
 	"github.com/garboard/garboard/services/controllers/internal/tap"
 )
 
@@ -65,6 +66,9 @@ func (s *Service) Watchers() []watcher.Status { return s.shell.Watchers() }
 func (s *Service) build(context.Context) error {
 	source := tap.New(s.shell.Source())
 	s.informers = s.shell.NewInformersOf(source)
+	if err := podcache.Trim(s.informers); err != nil {
+		return fmt.Errorf("trimming the cached pods: %w", err)
+	}
 	deps := controller.Deps{
 		Client: controller.Client(s.shell.Client()), Informers: s.informers, Roots: &controller.Roots{},
 		Logger: s.cfg.Service.Logger, Registerer: s.cfg.Service.Registerer, Trace: s.cfg.Service.Trace,

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -19,10 +21,11 @@ type auditLog struct {
 	offset int64
 	last   map[string]time.Time      // of a namespace, or of a script's objects in none: when something was last written
 	writes map[string]map[string]int // of the controllers, by the same names and then by resource and verb
+	keys   map[string]map[string]int // the same by the key for which a controller wrote
 }
 
 func newAuditLog(path string) *auditLog {
-	return &auditLog{path: path, last: map[string]time.Time{}, writes: map[string]map[string]int{}}
+	return &auditLog{path: path, last: map[string]time.Time{}, writes: map[string]map[string]int{}, keys: map[string]map[string]int{}}
 }
 
 // read takes up what has been logged since the last call.
@@ -54,6 +57,8 @@ func (a *auditLog) take(line []byte) error {
 		Verb      string
 		User      struct{ Username string }
 		ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+
+		ResponseStatus struct{ Code int }
 	}
 	if err := json.Unmarshal(line, &event); err != nil {
 		return fmt.Errorf("reading the audit log: %w", err)
@@ -68,7 +73,7 @@ func (a *auditLog) take(line []byte) error {
 		return nil
 	}
 	if a.writes[home] == nil {
-		a.writes[home] = map[string]int{}
+		a.writes[home], a.keys[home] = map[string]int{}, map[string]int{}
 	}
 	what := ref.Resource
 	if ref.Subresource != "" {
@@ -80,7 +85,28 @@ func (a *auditLog) take(line []byte) error {
 		verb = "update"
 	}
 	a.writes[home][what+" "+verb]++
+	if event.ResponseStatus.Code < http.StatusBadRequest { // Otherwise nothing is written.
+		a.keys[home][keyOf(what, ref.Name)]++
+	}
 	return nil
+}
+
+// keyOf returns the key for which a controller writes an object: of what workloads create, the workload's.
+func keyOf(what, name string) string {
+	owner := name
+	if end := strings.LastIndexByte(name, '-'); end > 0 {
+		owner = name[:end]
+	}
+	switch what {
+	case "pods":
+		return "owner of pods " + owner
+	case "replicasets":
+		return "deployments " + owner
+	case "replicasets/status", "jobs/status":
+		return "owner of pods " + name
+	}
+	resource, _, _ := strings.Cut(what, "/")
+	return resource + " " + name
 }
 
 // quietSince returns when something was last written about a script's objects.
@@ -95,11 +121,14 @@ func (a *auditLog) quietSince(home string) (time.Time, error) {
 func (a *auditLog) counts(home string) map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := map[string]int{}
-	for what, n := range a.writes[home] {
-		all[what] = n
-	}
-	return all
+	return maps.Clone(a.writes[home])
+}
+
+// byKey returns how often the controllers have written successfully, by the key for which they did.
+func (a *auditLog) byKey(home string) map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.keys[home])
 }
 
 // homeOf returns the script to which an object without a namespace belongs. Its name begins with the script's.

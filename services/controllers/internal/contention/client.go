@@ -39,10 +39,11 @@ type counting struct{ client.Interface }
 
 // Do makes a call, and counts it if it is a write.
 func (c counting) Do(ctx context.Context, call client.Call, into runtime.Object) error {
-	w, ok := ctx.Value(contextKey{}).(*writes)
+	a, ok := ctx.Value(contextKey{}).(*attempt)
 	if !ok || !call.Writes() {
 		return c.Interface.Do(ctx, call, into)
 	}
+	w := a.writes()
 	which := object{reflect.TypeOf(call.Kind.New()), call.Namespace, call.Name}
 	if err := w.before(call, which); err != nil {
 		return err

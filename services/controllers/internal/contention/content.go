@@ -8,8 +8,8 @@ import (
 	"github.com/garboard/garboard/libs/client"
 )
 
-// contentOf returns a hash of what a call writes. Times and what the API sets do not count, so that a
-// condition which is written again has the same content.
+// contentOf returns a hash of what a call writes. Times, messages and what the API sets do not count, so that a
+// condition which is written again has the same content, even if it names another pod that could not be created.
 func contentOf(seed maphash.Seed, call client.Call) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(seed)
@@ -41,14 +41,14 @@ func contentOf(seed maphash.Seed, call client.Call) uint64 {
 	return hash.Sum64()
 }
 
-// strip removes times, revisions and the record of managers.
+// strip removes times, messages, revisions and the record of managers.
 func strip(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, field := range value {
 			switch {
 			case name == "resourceVersion", name == "managedFields", name == "generation", name == "observedGeneration",
-				strings.HasSuffix(name, "Time"), strings.HasSuffix(name, "Timestamp"):
+				name == "message", strings.HasSuffix(name, "Time"), strings.HasSuffix(name, "Timestamp"):
 				delete(value, name)
 			default:
 				strip(field)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,12 +28,14 @@ type writer struct {
 	maps  client.Resource[*corev1.ConfigMap]
 	other client.Resource[*corev1.ConfigMap]
 	began []string
+
+	counting client.Interface
 }
 
 func newWriter(t *testing.T) *writer {
 	t.Helper()
 	api := fake.New(scheme.New())
-	w := &writer{t: t, maps: client.Of[*corev1.ConfigMap](Counting(api)), other: client.Of[*corev1.ConfigMap](api)}
+	w := &writer{t: t, counting: Counting(api), maps: client.Of[*corev1.ConfigMap](Counting(api)), other: client.Of[*corev1.ConfigMap](api)}
 	w.keys = New(false, func(key, what string) { w.began = append(w.began, key+": "+what) })
 	return w
 }
@@ -77,6 +80,17 @@ func (w *writer) fight() {
 func (w *writer) patch(ctx context.Context, with client.Resource[*corev1.ConfigMap], value string) error {
 	_, err := with.Patch(ctx, "default", "m", types.MergePatchType, []byte(`{"data":{"a":"`+value+`"}}`), metav1.PatchOptions{}, "")
 	return err
+}
+
+// remove deletes an object for a key.
+func (w *writer) remove(ctx context.Context, name string) {
+	if len(w.began) > 0 {
+		return
+	}
+	if err := w.maps.Delete(ctx, "default", name, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.lose(name)
 }
 
 func (w *writer) lose(name string) {
@@ -141,11 +155,10 @@ func TestLosses(t *testing.T) {
 			w.lose(name)
 		}, false},
 		"deleted by the controller": {func(w *writer, ctx context.Context, name string) {
-			if err := w.maps.Delete(ctx, "default", name, metav1.DeleteOptions{}); err != nil {
-				w.t.Fatal(err)
-			}
-			w.lose(name)
+			<-time.After(window/2 + time.Second)
+			w.remove(ctx, name)
 		}, false},
+		"deleted by the controller at once": {(*writer).remove, true},
 		"of another kind": {func(w *writer, _ context.Context, name string) {
 			w.keys.Lost(reflect.TypeFor[*corev1.Secret](), "default", name)
 		}, false},
@@ -232,6 +245,60 @@ func TestStatusesDoNotStarve(t *testing.T) {
 	})
 }
 
+// TestAlternatingStatus checks that a status which goes back and forth is written at most 30 times a minute, and that
+// neither other writes nor a status that goes on are slowed down.
+func TestAlternatingStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		contents int
+		want     bool
+	}{
+		"two contents": {2, true}, "five contents": {remembered + 1, true}, "always another": {1000, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWriter(t)
+			pods := client.Of[*corev1.Pod](w.counting)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}}
+			if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			report := func(ctx context.Context, reason string) error {
+				status := []byte(`{"status":{"reason":"` + reason + `"}}`)
+				_, err := pods.Patch(ctx, "default", "p", types.MergePatchType, status, metav1.PatchOptions{}, "status")
+				return err
+			}
+			var written []time.Time
+			tries := 0
+			for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(200 * time.Millisecond) {
+				ctx := w.begin("a")
+				err := report(ctx, fmt.Sprint(tries%c.contents))
+				switch {
+				case err == nil:
+					written, tries = append(written, time.Now()), tries+1
+				case !IsSlowed(err):
+					t.Fatal(err)
+				}
+				w.create(ctx, fmt.Sprint("other-", time.Now().UnixNano()))
+			}
+			if got := len(w.began) == 1; got != c.want {
+				t.Fatalf("%s: contention %q, want %v", name, w.began, c.want)
+			}
+			if !c.want {
+				return
+			}
+			minute := slices.DeleteFunc(written, func(at time.Time) bool { return time.Since(at) > time.Minute })
+			if len(minute) < 15 || len(minute) > 30 {
+				t.Errorf("%s: %d writes in the last minute, want 20", name, len(minute))
+			}
+			time.Sleep(window + time.Second)
+			for i := range 15 { // It is over.
+				if err := report(w.begin("a"), fmt.Sprint("again-", i)); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
 // TestSharedWrites checks that writes which others undo by right are no sign.
 func TestSharedWrites(t *testing.T) {
 	w := newWriter(t)
@@ -296,6 +363,7 @@ func TestContent(t *testing.T) {
 		"the same":                       {plain, pod(func(*corev1.Pod) {}), true},
 		"another revision":               {plain, pod(func(p *corev1.Pod) { p.ResourceVersion = "7" }), true},
 		"another time":                   {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.Now() }), true},
+		"another message":                {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].Message = "b" }), true},
 		"another value":                  {plain, pod(func(p *corev1.Pod) { p.Status.Phase = "Running" }), false},
 		"another condition":              {plain, pod(func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True" }), false},
 		"a patch":                        {patch(`{"a":1,"b":[{"lastTransitionTime":1}]}`), patch(`{"b":[{"lastTransitionTime":2}],"a":1}`), true},
@@ -328,6 +396,11 @@ func TestMemory(t *testing.T) {
 		}
 		if keys, created := len(w.keys.keys), len(w.keys.created); keys > 2*minimumSweep || created > 2*minimumSweep {
 			t.Errorf("%d keys and %d creations are kept", keys, created)
+		}
+		known := len(w.keys.keys)
+		Succeeded(w.begin("idle"))
+		if got := len(w.keys.keys); got > known {
+			t.Errorf("a reconcile that writes nothing is kept: %d keys, then %d", known, got)
 		}
 	})
 }

@@ -20,6 +20,8 @@ const (
 	burst, perMinute = 10, 20
 	// reserve is how many of them are for statuses.
 	reserve = 1
+	// remembered is how many contents of a status are known beside the last one.
+	remembered = 4
 	// conflictDelay is how long a key waits after the second conflict in a row, then twice as long after
 	// each, up to maxConflictDelay.
 	conflictDelay, maxConflictDelay = 100 * time.Millisecond, 2 * time.Second
@@ -55,13 +57,23 @@ func (k *Keys[K]) Begin(ctx context.Context, key K) (context.Context, time.Durat
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.clean(now)
+	a := &attempt{ledger: &k.ledger, of: k.keys[key]}
+	if a.of == nil {
+		a.begin = func() *writes { return k.begin(key) }
+		return context.WithValue(ctx, contextKey{}, a), 0
+	}
+	a.of.touched = now
+	return context.WithValue(ctx, contextKey{}, a), a.of.wait(now)
+}
+
+// begin returns the writes for a key. The caller holds mu.
+func (k *Keys[K]) begin(key K) *writes {
 	w := k.keys[key]
 	if w == nil {
-		w = &writes{ledger: &k.ledger, began: func(what string) { k.began(key, what) }}
+		w = &writes{ledger: &k.ledger, began: func(what string) { k.began(key, what) }, touched: time.Now()}
 		k.keys[key] = w
 	}
-	w.touched = now
-	return context.WithValue(ctx, contextKey{}, w), w.wait(now)
+	return w
 }
 
 // clean removes what nobody has used for a while: once in a window, and when there are many keys.
@@ -80,21 +92,40 @@ func (k *Keys[K]) clean(now time.Time) {
 
 // Conflicted notes that the reconcile of ctx has ended with a conflict.
 func Conflicted(ctx context.Context) {
-	if w, ok := ctx.Value(contextKey{}).(*writes); ok {
-		w.conflicted(time.Now())
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
+		a.writes().conflicted(time.Now())
 	}
 }
 
 // Succeeded notes that the reconcile of ctx has ended without an error.
 func Succeeded(ctx context.Context) {
-	if w, ok := ctx.Value(contextKey{}).(*writes); ok {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.conflicts = 0
+	if a, ok := ctx.Value(contextKey{}).(*attempt); ok {
+		a.ledger.mu.Lock()
+		defer a.ledger.mu.Unlock()
+		if a.of != nil {
+			a.of.conflicts = 0
+		}
 	}
 }
 
 type contextKey struct{}
+
+// attempt is one reconcile of a key. Most write nothing, and then nothing is kept of them.
+type attempt struct {
+	ledger *ledger
+	of     *writes // nil before the key's first write
+	begin  func() *writes
+}
+
+// writes returns the writes for the key.
+func (a *attempt) writes() *writes {
+	a.ledger.mu.Lock()
+	defer a.ledger.mu.Unlock()
+	if a.of == nil {
+		a.of = a.begin()
+	}
+	return a.of
+}
 
 // object names an object of a Go type.
 type object struct {

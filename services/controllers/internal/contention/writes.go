@@ -3,6 +3,7 @@ package contention
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -34,6 +35,9 @@ type writes struct {
 	// limiter is set during contention, whose last sign was at a time.
 	limiter  *rate.Limiter
 	lastSign time.Time
+	// statuses limits the statuses alone. It is set while they alternate, and they last did so at a time.
+	statuses    *rate.Limiter
+	alternating time.Time
 }
 
 // tally counts creations, and those of them that were lost. Older ones count less.
@@ -69,6 +73,26 @@ type part struct{ verb, subresource string }
 type repeat struct {
 	hash  uint64
 	times int
+	// earlier are the hashes of the contents before it, and returns is how often one of them came back.
+	earlier [remembered]uint64
+	returns int
+}
+
+// next returns what is known once a content was written. undone means that the object had changed since.
+func (r repeat) next(hash uint64, undone bool) repeat {
+	next := repeat{hash: hash, earlier: r.earlier, returns: r.returns}
+	if r.hash == hash {
+		if undone {
+			next.times = r.times + 1
+		}
+		return next
+	}
+	if slices.Contains(r.earlier[:], hash) {
+		next.returns++
+	}
+	copy(next.earlier[1:], r.earlier[:])
+	next.earlier[0] = r.hash
+	return next
 }
 
 // wait returns how long a reconcile must wait.
@@ -78,14 +102,14 @@ func (w *writes) wait(now time.Time) time.Duration {
 	}
 	wait := max(w.until.Sub(now), 0)
 	if w.limiter != nil {
-		wait = max(wait, w.missing(now, reserve+1))
+		wait = max(wait, missing(w.limiter, now, reserve+1))
 	}
 	return wait
 }
 
-// missing returns after what time the limiter has so many tokens.
-func (w *writes) missing(now time.Time, tokens float64) time.Duration {
-	missing := tokens - w.limiter.TokensAt(now)
+// missing returns after what time a limiter has so many tokens.
+func missing(limiter *rate.Limiter, now time.Time, tokens float64) time.Duration {
+	missing := tokens - limiter.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
@@ -124,26 +148,43 @@ func (w *writes) conflicted(now time.Time) {
 	}
 }
 
-// before is called before a write. It fails if too much was written. Writes of a status may take the last
-// token, so that they do not starve: other controllers act on them.
+// before is called before a write. It fails if too much was written.
 func (w *writes) before(call client.Call, which object) error {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.limiter != nil {
-		needed := 1.0
-		if call.Subresource != "status" {
-			needed += reserve
-		}
-		if after := w.missing(now, needed); after > 0 || !w.limiter.AllowN(now, 1) {
-			return &SlowedError{After: max(after, time.Millisecond)}
-		}
+	if after := w.take(call.Subresource == "status", now); after > 0 {
+		return &SlowedError{After: after}
 	}
-	if call.Verb == "delete" {
-		// Of what a controller deletes itself nothing is lost.
+	if call.Verb == "delete" && now.Sub(w.created[which].when) > window/2 {
+		// What a controller deletes itself is lost only if it was created just before: its wanted state
+		// goes back and forth.
 		delete(w.created, which)
 	}
 	return nil
+}
+
+// take takes a token for a write, or returns after what time there is one. Writes of a status may take the last
+// token, so that they do not starve: other controllers act on them.
+func (w *writes) take(status bool, now time.Time) (after time.Duration) {
+	if w.statuses != nil && now.Sub(w.alternating) > window {
+		w.statuses = nil
+	}
+	limiter, needed := w.limiter, 1.0
+	switch {
+	case limiter == nil && status:
+		limiter = w.statuses
+	case limiter != nil && !status:
+		needed += reserve
+	}
+	if limiter == nil {
+		return 0
+	}
+	after = missing(limiter, now, needed)
+	if after == 0 && !limiter.AllowN(now, 1) {
+		after = time.Millisecond
+	}
+	return after
 }
 
 // after is called after a write that succeeded.
@@ -168,7 +209,7 @@ func (w *writes) after(call client.Call, which object, answer runtime.Object) {
 
 // repeated notes a write to an object that exists. It is a sign if the same content was written before, in a
 // row, and the object had changed since. Contents that alternate are none: then it is the wanted state that
-// changes.
+// changes. A status that alternates is written less often, and nothing else is.
 func (w *writes) repeated(call client.Call, of object, revision string, now time.Time) {
 	w.mu.Lock()
 	h, undone := w.note(call, of, revision, now)
@@ -177,7 +218,7 @@ func (w *writes) repeated(call client.Call, of object, revision string, now time
 		return
 	}
 	// Not under the mutex, for which all keys wait.
-	content := repeat{hash: contentOf(w.seed, call)}
+	hash := contentOf(w.seed, call)
 	w.mu.Lock()
 	needed := signs
 	if w.limiter != nil {
@@ -187,16 +228,33 @@ func (w *writes) repeated(call client.Call, of object, revision string, now time
 		h.parts = map[part]repeat{}
 	}
 	in := part{call.Verb, call.Subresource}
-	if last := h.parts[in]; undone && last.hash == content.hash {
-		content.times = last.times + 1
-	}
+	before := h.parts[in]
+	content := before.next(hash, undone)
 	h.parts[in] = content
 	begins := content.times >= needed && w.sign(now)
+	alternates := call.Subresource == "status" && content.returns > before.returns && w.alternate(content.returns, now)
 	w.mu.Unlock()
+	name := fmt.Sprintf("%s %s/%s", singular(of.of), of.namespace, of.name)
 	if begins {
-		w.began(fmt.Sprintf("%s %s/%s changes back after the same write, %d times within %v",
-			singular(of.of), of.namespace, of.name, content.times, window))
+		w.began(fmt.Sprintf("%s changes back after the same write, %d times within %v", name, content.times, window))
 	}
+	if alternates {
+		w.began(fmt.Sprintf("the status of %s alternates, %d times within %v", name, content.returns, window))
+	}
+}
+
+// alternate notes that a status has come back so many times, and reports whether statuses are slowed down from
+// now on.
+func (w *writes) alternate(times int, now time.Time) (begins bool) {
+	if w.statuses == nil && times < signs {
+		return false
+	}
+	w.alternating = now
+	if w.statuses != nil {
+		return false
+	}
+	w.statuses = newLimiter(now)
+	return true
 }
 
 // note notes a write, and returns the object's history if its content matters: it is often written. undone
@@ -216,7 +274,7 @@ func (w *writes) note(call client.Call, of object, revision string, now time.Tim
 	}
 	h.revision = revision
 	h.count++
-	if h.count <= signs && w.limiter == nil {
+	if h.count <= signs && w.limiter == nil && w.statuses == nil {
 		return nil, undone
 	}
 	return h, undone

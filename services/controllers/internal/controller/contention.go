@@ -31,12 +31,12 @@ func (r *Runner) newKeys(spec *Spec, recorder *events.Recorder) *contention.Keys
 	}, []string{"controller"})).WithLabelValues(name)
 	return contention.New(spec.SharedWrites, func(key Key, what string) {
 		begun.Inc()
-		r.deps.Logger.Warn("something undoes what a controller writes; it now writes at most 30 times a minute for this key",
+		r.deps.Logger.Warn("a controller writes in vain; it now writes at most 30 times a minute for this key",
 			"controller", name, "key", key, "seen", what)
 		obj, found := spec.For.find(key.String())
 		if about, ok := obj.(scheme.Object); found && ok {
 			recorder.Event(about, corev1.EventTypeWarning, "WriteBackOff",
-				"%s writes at most 30 times a minute for this object: %s", spec.Name, what)
+				"%s writes less often for this object, at most 30 times a minute: %s", spec.Name, what)
 		}
 	})
 }

@@ -65,8 +65,8 @@ type Spec struct {
 	// Unhurried means that events without a change, such as those of the first list, do not give way
 	// to others.
 	Unhurried bool
-	// SharedWrites means that others write the same fields by right, as the apiserver charges quotas: that
-	// a write must be repeated is then no sign of contention.
+	// SharedWrites means that others write the same fields by right, as the apiserver charges quotas and
+	// disruption budgets: that a write must be repeated is then no sign of contention.
 	SharedWrites bool
 	// Begin, unless nil, is called when a term begins, before any event, to forget what was kept in the
 	// one before. Its queue is that of the term.

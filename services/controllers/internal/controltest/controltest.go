@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/libs/informer/listwatch"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
+	"github.com/garboard/garboard/services/controllers/internal/podcache"
 )
 
 // Plane is an API with informers on it, and the parts that run on them.
@@ -57,6 +58,9 @@ func NewLate(t testing.TB, kind string, delay time.Duration, objs ...scheme.Obje
 		Informers: informer.NewFactory(informer.FactoryConfig{
 			Source: late{listwatch.New(c, logger), kind, delay}, Table: table, Logger: logger, Service: "test",
 		}),
+	}
+	if err := podcache.Trim(p.Config.Informers); err != nil {
+		t.Fatal(err)
 	}
 	p.parts = append(p.parts, p.Config.Informers.Run)
 	return p

@@ -62,7 +62,7 @@ func New(d controller.Deps) *controller.Spec {
 	r.pods.Handle = addStale
 	reads := []controller.Watch{controller.Reads(r.replicaSets), controller.Reads(r.deployments)}
 	return &controller.Spec{
-		Name: name, Queue: queue, Resource: "poddisruptionbudgets", Unhurried: true, Events: r.events,
+		Name: name, Queue: queue, Resource: "poddisruptionbudgets", Unhurried: true, SharedWrites: true, Events: r.events,
 		For: r.budgets, Watches: append(reads, controller.On(r.pods.SharedInformer, r.podChanged)), Reconcile: r.reconcile,
 		Beside: []*controller.Spec{{
 			Name: staleQueue, Resource: "pods", Unhurried: true,

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
@@ -38,22 +39,26 @@ func staleIn(pod *corev1.Pod, now time.Time) (announced bool, left time.Duration
 
 // reconcileStale retracts the announcement of a pod's disruption that did not happen.
 func (r *reconciler) reconcileStale(ctx context.Context, key controller.Key) (reconcile.Result, error) {
-	shared, found := r.pods.Get(key)
+	pod, found := r.pods.Get(key)
 	if !found {
 		return reconcile.Result{}, nil
 	}
-	announced, left := staleIn(shared, time.Now())
+	announced, left := staleIn(pod, time.Now())
 	if !announced {
 		return reconcile.Result{}, nil
 	}
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	pod := shared.DeepCopy()
-	podstate.SetCondition(pod, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
+	patch, err := podstate.ConditionPatch(pod, map[string]any{
+		"type": corev1.DisruptionTarget, "status": corev1.ConditionFalse, "lastTransitionTime": metav1.Now(),
+		"reason": nil, "message": nil,
 	})
-	if _, err := r.pods.Client.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	_, err = r.pods.Client.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("taking back the announced disruption of pod %s: %w", key, err)
 	}
 	return reconcile.Result{}, nil

@@ -49,7 +49,7 @@ type reconciler struct {
 	tracking *controller.Objects[*corev1.ConfigMap]
 	secrets  informer.SharedInformer[*corev1.Secret]
 	accounts informer.SharedInformer[*corev1.ServiceAccount]
-	pods     informer.SharedInformer[*corev1.Pod]
+	pods     client.Resource[*corev1.Pod] // The informer's do not tell which Secrets they use.
 	writer   client.Resource[*corev1.Secret]
 	logger   *slog.Logger
 }
@@ -61,12 +61,12 @@ func New(d controller.Deps, period time.Duration) *controller.Spec {
 		period:   period,
 		tracking: controller.ForView[*corev1.ConfigMap](d, informer.View{Namespace: metav1.NamespaceSystem, Name: trackingName}),
 		secrets:  informer.For[*corev1.Secret](d.Informers), accounts: informer.For[*corev1.ServiceAccount](d.Informers),
-		pods: informer.For[*corev1.Pod](d.Informers), writer: client.Of[*corev1.Secret](d.Client), logger: d.Logger,
+		pods: client.Of[*corev1.Pod](d.Client), writer: client.Of[*corev1.Secret](d.Client), logger: d.Logger,
 	}
 	r.tracking.Changed = func(old, now *corev1.ConfigMap) bool { return old.Data[trackingKey] != now.Data[trackingKey] }
 	return &controller.Spec{
 		Name: name, Resource: "configmaps", For: r.tracking,
-		Watches:   []controller.Watch{controller.Reads(r.secrets), controller.Reads(r.accounts), controller.Reads(r.pods)},
+		Watches:   []controller.Watch{controller.Reads(r.secrets), controller.Reads(r.accounts)},
 		Reconcile: r.reconcile,
 	}
 }
@@ -90,10 +90,14 @@ func (r *reconciler) reconcile(ctx context.Context, key controller.Key) (reconci
 	var faults []error
 	mounted := map[string]map[string]bool{}
 	for _, secret := range r.secrets.Indexer().List() {
-		if !r.unused(secret, now) || r.mounted(mounted, secret) {
+		if !r.unused(secret, now) {
 			continue
 		}
-		if err := r.remove(ctx, secret, now); err != nil {
+		used, err := r.mounted(ctx, mounted, secret)
+		if err == nil && !used {
+			err = r.remove(ctx, secret, now)
+		}
+		if err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -127,13 +131,13 @@ func (r *reconciler) unused(secret *corev1.Secret, now time.Time) bool {
 
 // mounted reports whether a pod uses a Secret. Known are the Secrets of pods by namespace, as far as they
 // were asked for.
-func (r *reconciler) mounted(known map[string]map[string]bool, secret *corev1.Secret) bool {
+func (r *reconciler) mounted(ctx context.Context, known map[string]map[string]bool, secret *corev1.Secret) (bool, error) {
 	names, looked := known[secret.Namespace]
 	if !looked {
 		names = map[string]bool{}
-		pods, err := r.pods.Indexer().ByIndex(informer.NamespaceIndex, secret.Namespace)
+		pods, _, err := r.pods.List(ctx, secret.Namespace, metav1.ListOptions{})
 		if err != nil {
-			return true // Every store has this index.
+			return false, fmt.Errorf("finding the pods that use Secrets of namespace %s: %w", secret.Namespace, err)
 		}
 		for _, pod := range pods {
 			podreferences.Visit(pod, func(kind podreferences.Kind, name string) bool {
@@ -145,7 +149,7 @@ func (r *reconciler) mounted(known map[string]map[string]bool, secret *corev1.Se
 		}
 		known[secret.Namespace] = names
 	}
-	return names[secret.Name]
+	return names[secret.Name], nil
 }
 
 // remove marks a Secret, or deletes one that was marked long ago.

@@ -85,7 +85,7 @@ func (s *scene) run(t *testing.T) *controltest.Plane {
 	if s.tracking != nil {
 		p.Load(s.tracking)
 	}
-	p.Allow("get /configmaps", "patch delete /secrets")
+	p.Allow("get /configmaps", "patch delete /secrets", "list /pods") // Informers may list pods.
 	p.Declare(func(d controller.Deps) *controller.Spec { return New(d, period*24*time.Hour) })
 	p.Start()
 	settle()

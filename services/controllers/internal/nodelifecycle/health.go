@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/reconcile"
@@ -182,15 +183,17 @@ func (r *reconciler) markPodsNotReady(ctx context.Context, node string) error {
 	if err != nil {
 		return fmt.Errorf("finding the pods of node %s: %w", node, err)
 	}
-	for _, shared := range pods {
-		if !podstate.Ready(shared) {
+	for _, pod := range pods {
+		if !podstate.Ready(pod) {
 			continue
 		}
-		pod := shared.DeepCopy()
-		ready := *podstate.Condition(pod, corev1.PodReady)
-		ready.Status, ready.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
-		podstate.SetCondition(pod, ready)
-		_, err := r.client.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+		patch, err := podstate.ConditionPatch(pod, map[string]any{
+			"type": corev1.PodReady, "status": corev1.ConditionFalse, "lastTransitionTime": metav1.Now(),
+		})
+		if err != nil {
+			return err
+		}
+		_, err = r.client.Patch(ctx, pod.Namespace, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if apierrors.IsNotFound(err) {
 			continue
 		}

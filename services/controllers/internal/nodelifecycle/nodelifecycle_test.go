@@ -41,6 +41,7 @@ func podOn(name, node string, tolerations ...corev1.Toleration) *corev1.Pod {
 		Spec:       corev1.PodSpec{NodeName: node, Tolerations: tolerations, TerminationGracePeriodSeconds: new(int64)},
 	}
 	controltest.SetReady(pod, true)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ImageID: "sha256:1"}}
 	return pod
 }
 
@@ -180,8 +181,9 @@ func TestASilentNode(t *testing.T) {
 		}
 		wantTaints(t, p, "a", unreachableSchedule, unreachableExecute)
 		wantTaints(t, p, "b")
-		if podstate.Ready(controltest.Get[*corev1.Pod](p, "default", "patient")) {
-			t.Error("a pod of the silent node is ready")
+		patient := controltest.Get[*corev1.Pod](p, "default", "patient")
+		if podstate.Ready(patient) || patient.Status.ContainerStatuses[0].ImageID != "sha256:1" {
+			t.Errorf("a pod of the silent node is ready, or has lost what the cache does not keep: %+v", patient.Status)
 		}
 		if !podstate.Ready(controltest.Get[*corev1.Pod](p, "default", "elsewhere")) {
 			t.Error("a pod of the other node is not ready")

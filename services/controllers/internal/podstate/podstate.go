@@ -3,6 +3,8 @@
 package podstate
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,18 +83,17 @@ func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.P
 	return nil
 }
 
-// SetCondition replaces the condition of the same type, and keeps its transition time if the status
-// stays the same.
-func SetCondition(pod *corev1.Pod, condition corev1.PodCondition) {
-	current := Condition(pod, condition.Type)
-	if current == nil {
-		pod.Status.Conditions = append(pod.Status.Conditions, condition)
-		return
+// ConditionPatch returns a strategic merge patch of a pod's status that sets fields of the condition of a type, by
+// their JSON names. It fails with a conflict once the pod has changed.
+func ConditionPatch(pod *corev1.Pod, condition map[string]any) ([]byte, error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"conditions": []any{condition}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding a condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if current.Status == condition.Status {
-		condition.LastTransitionTime = current.LastTransitionTime
-	}
-	*current = condition
+	return patch, nil
 }
 
 // Restarts returns the most restarts of a pod's ordinary containers, and of its init containers that run

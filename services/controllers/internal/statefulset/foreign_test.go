@@ -53,7 +53,8 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-// TestPodsKeepTheirIdentity checks that a label that somebody removed comes back.
+// TestPodsKeepTheirIdentity checks that a label that somebody removed comes back, and that the pod keeps what the cache
+// does not have.
 func TestPodsKeepTheirIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plane(t)
@@ -65,6 +66,9 @@ func TestPodsKeepTheirIdentity(t *testing.T) {
 		settle()
 		if got := controltest.Get[*corev1.Pod](p, "default", "web-0").Labels["statefulset.kubernetes.io/pod-name"]; got != "web-0" {
 			t.Errorf("the label is %q", got)
+		}
+		if got := controltest.Get[*corev1.Pod](p, "default", "web-0").Spec.Containers[0].Image; got != "v1" {
+			t.Errorf("the image is %q", got)
 		}
 		if got := p.Events("SuccessfulUpdate"); len(got) != 1 || got[0] != "Update Pod web-0 in StatefulSet web successful" {
 			t.Errorf("got Events %q", got)

@@ -64,27 +64,33 @@ func (r *reconciler) deletePod(ctx context.Context, set *appsv1.StatefulSet, pod
 
 // conform corrects a pod's labels, volumes and claims.
 func (r *reconciler) conform(ctx context.Context, set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) error {
-	err := r.tryConform(ctx, set, pod.DeepCopy(), ordinal)
+	err := r.tryConform(ctx, set, pod, ordinal)
 	if !apierrors.IsConflict(err) {
 		r.tell("Update", set, pod.Name, err)
 	}
 	return err
 }
 
-func (r *reconciler) tryConform(ctx context.Context, set *appsv1.StatefulSet, pod *corev1.Pod, ordinal int) error {
-	changed := false
-	if !identified(pod) {
-		identify(set, pod, ordinal)
-		changed = true
+func (r *reconciler) tryConform(ctx context.Context, set *appsv1.StatefulSet, cached *corev1.Pod, ordinal int) error {
+	if identified(cached) && mounted(set, cached, ordinal) {
+		return r.retain(ctx, set, cached, ordinal)
 	}
+	// The cache does not keep whole pods.
+	pod, err := r.pods.Client.Get(ctx, cached.Namespace, cached.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the pod %s/%s: %w", cached.Namespace, cached.Name, err)
+	}
+	if pod.UID != cached.UID {
+		return nil // Its creation is an event of its own.
+	}
+	identify(set, pod, ordinal)
 	if !mounted(set, pod, ordinal) {
 		mount(set, pod, ordinal)
-		changed = true
 		if err := r.createClaims(ctx, set, pod, ordinal); err != nil {
 			return err
 		}
 	}
-	if err := r.retain(ctx, set, pod, ordinal); err != nil || !changed {
+	if err := r.retain(ctx, set, pod, ordinal); err != nil {
 		return err
 	}
 	if _, err := r.pods.Client.Update(ctx, pod, metav1.UpdateOptions{}); err != nil {

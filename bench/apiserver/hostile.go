@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/http/httptest"
-	"slices"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/garboard/garboard/bench/attackers"
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/bench/sample"
 )
@@ -23,21 +21,14 @@ const (
 	webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 	trapsPath    = "/apis/" + sample.TrapGroup + "/v1/namespaces/" + namespace + "/traps"
 	twinsPath    = "/apis/" + sample.TrapGroup + "/v1/namespaces/" + namespace + "/twins"
-	twinsInV2    = "/apis/" + sample.TrapGroup + "/v2/namespaces/" + namespace + "/twins"
-	// attackers is the number of clients with hostile requests, each with one at a time.
-	attackers = 8
+	// clients is the number of clients with hostile requests, each with one at a time.
+	clients = 8
 	// probes is the number of clients whose requests are timed, probePause the time between two of one client.
 	probes     = 4
 	probePause = 40 * time.Millisecond
 	// window is how long requests are timed at a time.
 	window = 10 * time.Second
 )
-
-// attack is a kind of hostile request. Its failure is expected.
-type attack struct {
-	name string
-	do   verb
-}
 
 // What others do while requests are timed. The ordinary ones write ConfigMaps, as fast as they can.
 const (
@@ -49,28 +40,36 @@ const (
 
 // hostile measures how long requests for ConfigMaps take while others send hostile requests.
 func (b *bench) hostile(ctx context.Context) error {
-	server := httptest.NewTLSServer(sample.BadAnswers())
-	defer server.Close()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	probing, attacking := map[*side][]*rest.RESTClient{}, map[*side][]*rest.RESTClient{}
+	probing, sides := map[*side][]*rest.RESTClient{}, map[string]attackers.Side{}
 	err := b.eachSide(func(s *side) (err error) {
 		if probing[s], err = s.Connect(ctx, probes, json); err != nil {
 			return err
 		}
-		if attacking[s], err = s.Connect(ctx, attackers, json); err != nil {
-			return err
-		}
-		return b.openAttacks(ctx, s, server.URL, ca)
+		sides[s.name], err = attackers.SideOf(s.Config())
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	b.report.Table(fmt.Sprintf("%d clients with hostile requests: requests for ConfigMaps of %d others (%d times %v each)", attackers, probes, b.repeats, window),
+	dir, err := os.MkdirTemp("", "bench-attackers-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the attackers: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	others, err := attackers.Start(ctx, dir, attackers.Config{Namespace: namespace, Clients: clients, Sides: sides})
+	if err != nil {
+		return err
+	}
+	defer others.Close()
+	if err := b.eachSide(func(s *side) error { return b.openAttacks(ctx, s, others.URL, others.CA) }); err != nil {
+		return err
+	}
+	b.report.Table(fmt.Sprintf("%d clients with hostile requests: requests for ConfigMaps of %d others (%d times %v each)", clients, probes, b.repeats, window),
 		"hostile requests", "apiserver", "of these per s", "99 % without them, ms",
 		"with as many clients that write ConfigMaps", "with them", "ratio to without", "ratio to as many writers")
-	for _, a := range attacks() {
-		if err := b.timed(ctx, a, probing, attacking); err != nil {
-			return fmt.Errorf("%s: %w", a.name, err)
+	for _, a := range others.Attacks {
+		if err := b.timed(ctx, a, probing, others); err != nil {
+			return fmt.Errorf("%s: %w", a, err)
 		}
 	}
 	return nil
@@ -109,30 +108,8 @@ func (b *bench) openAttacks(ctx context.Context, s *side, url string, ca []byte)
 	return nil
 }
 
-// attacks returns the kinds of hostile requests.
-func attacks() []attack {
-	rules, deep := sample.Rules(100), slices.Concat([]byte(`{"apiVersion": "v1", "kind": "ConfigMap", "data": `), bytes.Repeat([]byte("["), 2<<20))
-	return []attack{
-		{"definitions with 100 costly rules", func(ctx context.Context, client *rest.RESTClient, _ int) error {
-			return post(ctx, client, definitionsPath, rules)
-		}},
-		{"objects with a rule at its limit", func(ctx context.Context, client *rest.RESTClient, n int) error {
-			return request(client.Post().AbsPath(trapsPath).Param("dryRun", "All"), sample.Trap(namespace, "trap-"+strconv.Itoa(n))).Do(ctx).Error()
-		}},
-		{"webhook that is slow or answers garbage", func(ctx context.Context, client *rest.RESTClient, n int) error {
-			return post(ctx, client, gadgetsPath, sample.Gadget(namespace, "hostile-"+strconv.Itoa(n), n, "", "new"))
-		}},
-		{"conversion webhook that is slow or answers garbage", func(ctx context.Context, client *rest.RESTClient, _ int) error {
-			return client.Get().AbsPath(twinsInV2).Do(ctx).Error()
-		}},
-		{"bodies nested 2 million deep", func(ctx context.Context, client *rest.RESTClient, _ int) error {
-			return post(ctx, client, configMapsPath, deep)
-		}},
-	}
-}
-
 // timed times requests without and with an attack, in turn, on all sides.
-func (b *bench) timed(ctx context.Context, a attack, probing, attacking map[*side][]*rest.RESTClient) error {
+func (b *bench) timed(ctx context.Context, attack string, probing map[*side][]*rest.RESTClient, others *attackers.Attackers) error {
 	times, sent := map[*side]*[phases][]time.Duration{}, map[*side]int{}
 	for turn := range b.repeats {
 		for i := range b.sides {
@@ -140,8 +117,8 @@ func (b *bench) timed(ctx context.Context, a attack, probing, attacking map[*sid
 			if times[s] == nil {
 				times[s] = &[phases][]time.Duration{}
 			}
-			for during, busy := range [phases]verb{ordinary: writeOrdinary, attacked: a.do} {
-				n, took, err := attackDuring(ctx, busy, probing[s], attacking[s])
+			for during, requests := range [phases]string{ordinary: attackers.Ordinary, attacked: attack} {
+				n, took, err := b.attackDuring(ctx, requests, s, others, probing[s])
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
@@ -157,7 +134,7 @@ func (b *bench) timed(ctx context.Context, a attack, probing, attacking map[*sid
 			return float64(measure.Share(times[s][during], 0.99)) / float64(time.Millisecond)
 		}
 		cell := func(v float64) string { return fmt.Sprintf("%.3g", v) }
-		row := []string{a.name, s.name, cell(float64(sent[s]) / (float64(b.repeats) * window.Seconds()))}
+		row := []string{attack, s.name, cell(float64(sent[s]) / (float64(b.repeats) * window.Seconds()))}
 		for during := range phases {
 			row = append(row, cell(share(during)))
 		}
@@ -167,13 +144,8 @@ func (b *bench) timed(ctx context.Context, a attack, probing, attacking map[*sid
 	return nil
 }
 
-// writeOrdinary writes a ConfigMap that is none of the timed requests'.
-func writeOrdinary(ctx context.Context, client *rest.RESTClient, n int) error {
-	return writeConfigMap(ctx, client, 1000+n%800)
-}
-
 // attackDuring times requests for one window, and returns how many requests of the others were answered meanwhile.
-func attackDuring(ctx context.Context, busy verb, probing, attacking []*rest.RESTClient) (int, []time.Duration, error) {
+func (b *bench) attackDuring(ctx context.Context, attack string, s *side, others *attackers.Attackers, probing []*rest.RESTClient) (int, []time.Duration, error) {
 	inner, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
 	var mu sync.Mutex
@@ -181,22 +153,13 @@ func attackDuring(ctx context.Context, busy verb, probing, attacking []*rest.RES
 	var errs []error
 	sent := 0
 	var ended sync.WaitGroup
-	if busy != nil {
-		for i, client := range attacking {
-			ended.Go(func() {
-				for n := i; inner.Err() == nil; n += len(attacking) {
-					if err := busy(inner, client, n); inner.Err() == nil && err != nil && apierrors.ReasonForError(err) == "" {
-						mu.Lock()
-						errs = append(errs, fmt.Errorf("a hostile request got no answer of the API: %w", err))
-						mu.Unlock()
-						return
-					}
-					mu.Lock()
-					sent++
-					mu.Unlock()
-				}
-			})
-		}
+	if attack != "" {
+		ended.Go(func() {
+			n, err := others.Attack(attack, s.name, window)
+			mu.Lock()
+			defer mu.Unlock()
+			sent, errs = n, append(errs, err)
+		})
 	}
 	for i, client := range probing {
 		ended.Go(func() {

@@ -85,6 +85,9 @@ func (t *Target) Close() {
 	}
 }
 
+// Config returns how clients reach the apiserver.
+func (t *Target) Config() *rest.Config { return rest.CopyConfig(t.config) }
+
 func (t *Target) Names() []string {
 	var names []string
 	for _, p := range t.processes {

@@ -2,11 +2,8 @@ package rest
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -24,26 +21,8 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 )
 
-// maxBody bounds the body of a request, Kubernetes' 3 MB.
-const maxBody = 3 << 20
-
 // summaryLength is how many bytes of an unreadable body an error shows.
 const summaryLength = 30
-
-// readBody reads the body of a request.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
-	case err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("reading the body of the request: %w", context.DeadlineExceeded)
-	case err != nil:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("reading the body of the request: %v", err))
-	}
-	return data, nil
-}
 
 // decode decodes a body of the request's content type into an object of kind want. With the
 // directive Warn, which is the default, unknown and duplicate fields become warnings, with Strict

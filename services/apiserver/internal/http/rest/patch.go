@@ -12,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/body"
 	"github.com/garboard/garboard/services/apiserver/internal/http/patch"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
@@ -24,7 +25,7 @@ func (c *call) readPatch() (*patch.Patch, metav1.PatchOptions, error) {
 	if err != nil {
 		return nil, opts, err
 	}
-	body, err := readBody(c.w, c.r)
+	data, err := body.Read(c.w, c.r)
 	if err != nil {
 		return nil, opts, err
 	}
@@ -34,11 +35,11 @@ func (c *call) readPatch() (*patch.Patch, metav1.PatchOptions, error) {
 	if errs := metav1validation.ValidatePatchOptions(&opts, form); len(errs) > 0 {
 		return nil, opts, apierrors.NewInvalid(metaKind("PatchOptions"), "", errs)
 	}
-	change, err := c.patcher.Parse(form, body, opts.FieldValidation)
+	change, err := c.patcher.Parse(form, data, opts.FieldValidation)
 	if err != nil {
 		return nil, opts, err
 	}
-	audit.From(c.ctx()).Patch(body)
+	audit.From(c.ctx()).Patch(data)
 	return change, opts, nil
 }
 

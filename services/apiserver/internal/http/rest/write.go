@@ -13,6 +13,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
+	"github.com/garboard/garboard/services/apiserver/internal/http/body"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/deletion"
@@ -56,12 +57,12 @@ func (c *call) readObject(directive string) (scheme.Object, error) {
 
 // readInto reads the body into obj, which has its group, version and kind set.
 func (c *call) readInto(obj runtime.Object, directive string) error {
-	body, err := readBody(c.w, c.r)
+	data, err := body.Read(c.w, c.r)
 	if err != nil {
 		return err
 	}
 	want := obj.GetObjectKind().GroupVersionKind()
-	warnings, err := c.decode(body, want, obj, directive)
+	warnings, err := c.decode(data, want, obj, directive)
 	if err != nil {
 		return err
 	}
@@ -150,14 +151,14 @@ func (c *call) written(format response.Format, obj scheme.Object, made bool) err
 // deleteOptions reads the options of a DELETE: from the body if there is one, else from the query.
 func (c *call) deleteOptions() (metav1.DeleteOptions, error) {
 	var opts metav1.DeleteOptions
-	body, err := readBody(c.w, c.r)
+	data, err := body.Read(c.w, c.r)
 	if err != nil {
 		return opts, err
 	}
-	if len(body) == 0 {
+	if len(data) == 0 {
 		err = c.options(c.r.URL.Query(), &opts)
 	} else {
-		err = c.decodeDeleteOptions(body, &opts)
+		err = c.decodeDeleteOptions(data, &opts)
 	}
 	if err != nil {
 		return opts, err

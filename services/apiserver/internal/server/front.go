@@ -24,6 +24,9 @@ const (
 	idleTimeout = 3 * time.Minute
 	// maxStreams is how many requests and watches may share an HTTP/2 connection.
 	maxStreams = 1000
+	// streamBuffer is how many bytes a client may send of a body before they are read. It is Kubernetes': 99 of 100
+	// bodies are smaller. What a refused request has sent must still be decrypted.
+	streamBuffer = 256 << 10
 	// stallTimeout is how long an HTTP/2 connection may accept none of the bytes to be sent. Such a
 	// connection cannot carry the end of a stream either, so expired requests would last as long as
 	// it does.
@@ -76,7 +79,9 @@ func (p *plane) newFront(ctx context.Context, keys *pki.Keys, listener net.Liste
 		IdleTimeout:       idleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return life },
 		ErrorLog:          slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: stall},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerStream: streamBuffer, WriteByteTimeout: stall,
+		},
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: keys.Certificate,

@@ -1,4 +1,5 @@
-// Package body reads the bodies of requests, which may be hostile: too large, too deep, or shorter than announced.
+// Package body reads the bodies of requests and answers, which may be hostile: too large, too deep, or shorter than
+// announced.
 package body
 
 import (
@@ -28,11 +29,11 @@ const (
 // Read reads the body of a request, at most Most bytes. It stops reading JSON that is nested deeper than any decoder
 // allows, and returns what it has read: that decodes with the same error as all of it.
 func Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	var nesting *depth
+	var from io.Reader = http.MaxBytesReader(w, r.Body, Most)
 	if isJSON(r.Header.Get("Content-Type")) {
-		nesting = &depth{}
+		from = Shallow(from)
 	}
-	data, err := read(http.MaxBytesReader(w, r.Body, Most), r.ContentLength, nesting)
+	data, err := read(from, r.ContentLength)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -46,7 +47,7 @@ func Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // read reads all of a body of an announced length, which is negative if unknown and need not be true.
-func read(from io.Reader, length int64, nesting *depth) ([]byte, error) {
+func read(from io.Reader, length int64) ([]byte, error) {
 	data := make([]byte, 0, max(least, min(length+1, trusted)))
 	for {
 		if len(data) == cap(data) {
@@ -59,9 +60,6 @@ func read(from io.Reader, length int64, nesting *depth) ([]byte, error) {
 			data = grown
 		}
 		n, err := from.Read(data[len(data):cap(data)])
-		if nesting != nil && nesting.exceeded(data[len(data):len(data)+n]) {
-			return data[:len(data)+n], nil
-		}
 		data = data[:len(data)+n]
 		if errors.Is(err, io.EOF) {
 			return data, nil
@@ -81,29 +79,43 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == runtime.ContentTypeJSON || strings.HasSuffix(media, "+json"))
 }
 
-// depth counts how deep JSON is nested.
-type depth struct {
+// Shallow returns a reader of JSON that ends soon after the JSON is nested deeper than any decoder allows.
+func Shallow(from io.Reader) io.Reader { return &shallow{from: from} }
+
+type shallow struct {
+	from            io.Reader
 	open            int
 	quoted, escaped bool
+	ended           bool
+}
+
+// Read reads what comes next.
+func (s *shallow) Read(into []byte) (int, error) {
+	if s.ended {
+		return 0, io.EOF
+	}
+	n, err := s.from.Read(into)
+	s.ended = s.exceeded(into[:n])
+	return n, err //nolint:wrapcheck // io.EOF must stay itself.
 }
 
 // exceeded reports whether the JSON is nested too deep once more of it was read.
-func (d *depth) exceeded(more []byte) bool {
+func (s *shallow) exceeded(more []byte) bool {
 	for _, b := range more {
 		switch {
-		case d.escaped:
-			d.escaped = false
-		case d.quoted && b == '\\':
-			d.escaped = true
+		case s.escaped:
+			s.escaped = false
+		case s.quoted && b == '\\':
+			s.escaped = true
 		case b == '"':
-			d.quoted = !d.quoted
-		case d.quoted:
+			s.quoted = !s.quoted
+		case s.quoted:
 		case b == '[', b == '{':
-			if d.open++; d.open > deepest {
+			if s.open++; s.open > deepest {
 				return true
 			}
 		case b == ']', b == '}':
-			d.open--
+			s.open--
 		}
 	}
 	return false

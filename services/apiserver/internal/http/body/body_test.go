@@ -84,7 +84,7 @@ func TestRead(t *testing.T) {
 
 // TestMemory checks that no client makes a large buffer without sending as much.
 func TestMemory(t *testing.T) {
-	data, err := read(strings.NewReader("{}"), Most, nil)
+	data, err := read(strings.NewReader("{}"), Most)
 	if err != nil || cap(data) > trusted {
 		t.Errorf("a buffer of %d bytes, %v", cap(data), err)
 	}
@@ -92,7 +92,7 @@ func TestMemory(t *testing.T) {
 	all := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := read(bytes.NewReader(large), int64(len(large)), nil); err != nil {
+			if _, err := read(bytes.NewReader(large), int64(len(large))); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -102,8 +102,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// FuzzDepth checks that JSON which a decoder accepts is read whole, and that what is cut decodes with the same error.
-func FuzzDepth(f *testing.F) {
+// FuzzShallow checks that JSON which a decoder accepts is read whole, and that what is cut decodes with the same error.
+func FuzzShallow(f *testing.F) {
 	for _, text := range []string{`{"a":[1,"]"]}`, `"\\"`, `[[`, `{"a":"\""}`, "]]]"} {
 		f.Add(text, uint16(1))
 	}
@@ -114,7 +114,7 @@ func FuzzDepth(f *testing.F) {
 		if len(whole) > 1<<20 {
 			t.Skip()
 		}
-		got, err := read(bytes.NewReader(whole), -1, &depth{})
+		got, err := read(Shallow(bytes.NewReader(whole)), -1)
 		if err != nil {
 			t.Fatal(err)
 		}

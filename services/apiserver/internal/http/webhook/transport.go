@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/garboard/garboard/services/apiserver/internal/fabric/endpoints"
+	"github.com/garboard/garboard/services/apiserver/internal/http/body"
 )
 
 // maxHeaders is the size of the largest header of an answer that is read, in bytes.
@@ -43,7 +44,7 @@ func (r resolving) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(resolved) //nolint:wrapcheck // The texts are Kubernetes'.
 }
 
-// bounded fails the reading of an answer that is too large.
+// bounded fails the reading of an answer that is too large, and ends that of one that is nested too deep to be decoded.
 type bounded struct {
 	next http.RoundTripper
 	max  int // bytes
@@ -54,13 +55,14 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // The texts are Kubernetes'.
 	}
-	response.Body = &limitedBody{ReadCloser: response.Body, left: b.max, max: b.max}
+	response.Body = &limitedBody{from: body.Shallow(response.Body), Closer: response.Body, left: b.max, max: b.max}
 	return response, nil
 }
 
 // limitedBody returns an error after left bytes.
 type limitedBody struct {
-	io.ReadCloser
+	io.Closer
+	from      io.Reader
 	left, max int
 }
 
@@ -69,7 +71,7 @@ func (l *limitedBody) Read(into []byte) (int, error) {
 		return 0, fmt.Errorf("the answer has more than %d bytes", l.max)
 	}
 	// One byte more than allowed tells a full answer from one that is too large.
-	n, err := l.ReadCloser.Read(into[:min(len(into), l.left+1)])
+	n, err := l.from.Read(into[:min(len(into), l.left+1)])
 	l.left -= n
 	if l.left < 0 {
 		return 0, fmt.Errorf("the answer has more than %d bytes", l.max)

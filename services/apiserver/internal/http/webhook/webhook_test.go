@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,6 +155,9 @@ func TestAnswers(t *testing.T) {
 				}
 			}
 		}, "the answer has more than 8388608 bytes"},
+		{"a deep one", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte("["), 7<<20))
+		}, "exceeded max depth"},
 		{"large headers", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<18)) }, "server response headers exceeded"},
 		{"a closed connection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		{"none in time", func(_ http.ResponseWriter, r *http.Request) {

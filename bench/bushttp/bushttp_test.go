@@ -161,6 +161,13 @@ func call(b *testing.B, client *http.Client, reply, callers int) {
 		}
 		return firstOf(err, response.Body.Close())
 	}
+	b.SetBytes(int64(reply))
+	measured(b, one, callers, func() int64 { return cpu(b) })
+}
+
+// measured has callers make b.N calls, and reports the CPU time of each, of which used returns the sum in microseconds.
+func measured(b *testing.B, one func() error, callers int, used func() int64) {
+	b.Helper()
 	for one() != nil {
 		// The server has not subscribed yet.
 		if b.Context().Err() != nil {
@@ -178,8 +185,7 @@ func call(b *testing.B, client *http.Client, reply, callers int) {
 			}
 		})
 	}
-	before := cpu(b)
-	b.SetBytes(int64(reply))
+	before := used()
 	b.ResetTimer()
 	for range b.N {
 		next <- struct{}{}
@@ -187,7 +193,7 @@ func call(b *testing.B, client *http.Client, reply, callers int) {
 	close(next)
 	group.Wait()
 	b.StopTimer()
-	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-us/op")
+	b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-us/op")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 

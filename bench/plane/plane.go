@@ -101,6 +101,9 @@ func (p *Plane) startNATS(ctx context.Context) error {
 	return nil
 }
 
+// NATS returns the URL of the plane's NATS.
+func (p *Plane) NATS() string { return p.natsURL }
+
 // Server returns an apiserver of the plane, which does not run yet.
 func (p *Plane) Server(ctx context.Context, name string) (*Server, error) {
 	address, err := command.FreeAddress(ctx)

@@ -62,16 +62,22 @@ func execs(b *testing.B, from side) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// grows reports by how much the plane's memory grows at most during f.
+// grows reports by how much the memory of each of the plane's processes grows at most during f.
 func (w *world) grows(b *testing.B, f func()) {
 	b.Helper()
-	before, err := w.process.Resident()
-	must(b, err)
-	must(b, w.process.ResetPeak())
+	before := make([]int64, len(w.processes))
+	for i, process := range w.processes {
+		var err error
+		before[i], err = process.Resident()
+		must(b, err)
+		must(b, process.ResetPeak())
+	}
 	f()
-	peak, err := w.process.Peak()
-	must(b, err)
-	b.ReportMetric(float64(max(peak-before, 0))/(1<<20), "grown-MiB")
+	for i, process := range w.processes {
+		peak, err := process.Peak()
+		must(b, err)
+		b.ReportMetric(float64(max(peak-before[i], 0))/(1<<20), process.Name+"-grown-MiB")
+	}
 }
 
 func (w *world) downloads(b *testing.B, from side) {
@@ -200,11 +206,14 @@ func (w *world) logs(b *testing.B) {
 	w.plane.Must(b, "", "delete", "pod", "-l", "run", "--grace-period=1")
 }
 
-func (w *world) cpu(b *testing.B) time.Duration {
+func (w *world) cpu(b *testing.B) (sum time.Duration) {
 	b.Helper()
-	used, err := w.process.CPU()
-	must(b, err)
-	return used
+	for _, process := range w.processes {
+		used, err := process.CPU()
+		must(b, err)
+		sum += used
+	}
+	return sum
 }
 
 // zeros reads zeros without an end.

@@ -56,8 +56,8 @@ type side struct {
 type world struct {
 	plane *plane.Plane
 	sides []side
-	// process is the whole plane: apiserver, NATS, etcd and node agent.
-	process measure.Process
+	// processes are the plane's: one with all of it, or one with apiserver, NATS and etcd, and a node agent's.
+	processes []measure.Process
 }
 
 func start(b *testing.B) *world {
@@ -73,14 +73,14 @@ func start(b *testing.B) *world {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := plane.Start(b, plane.Binary(b), "--runtime", "containerd", "--containerd", containers.Endpoint())
+	p, processes := startPlane(b, containers)
 	p.Must(b, fmt.Sprintf(pods, size), "create", "-f", "-")
 	p.Must(b, "", "wait", "--for=condition=Ready", "pod/pump", "--timeout=150s")
 	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig())
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := &world{plane: p, process: measure.Process{Name: "plane", PID: p.PID()}}
+	w := &world{plane: p, processes: processes}
 	const pod = "/api/v1/namespaces/default/pods/pump/"
 	apiserver := server{config: config, exec: pod + "exec", forward: pod + "portforward", stdin: "stdin", out: "stdout", err: "stderr", asked: "true"}
 	w.sides = []side{apiserver.through("garboard-websocket", true), apiserver.through("garboard-spdy", false)}

@@ -111,7 +111,7 @@ func Run(ctx context.Context, m *Machine, node Node, pod *corev1.Pod) (Answer, e
 		return Answer{}, err
 	}
 	answer.Calls = m.Calls()
-	return normal(answer, m.Root(), sidecars(pod))
+	return normal(answer, m.Root(), sidecars(pod), debuggers(pod))
 }
 
 // sidecars returns the beginnings of the IDs of the containers that end after the others. A pod
@@ -123,6 +123,15 @@ func sidecars(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.InitContainers {
 		names = append(names, containerID(string(pod.UID), pod.Spec.InitContainers[i].Name, ""))
+	}
+	return names
+}
+
+// debuggers returns the beginnings of the IDs of the ephemeral containers.
+func debuggers(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, containerID(string(pod.UID), pod.Spec.EphemeralContainers[i].Name, ""))
 	}
 	return names
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"regexp"
@@ -102,12 +103,12 @@ func withoutThrottle(value any) any {
 }
 
 // normal returns an answer without what must differ between two runs of the same pod.
-func normal(answer Answer, root string, sidecars []string) (Answer, error) {
+func normal(answer Answer, root string, sidecars, debuggers []string) (Answer, error) {
 	for i := range answer.Calls {
 		call := &answer.Calls[i]
 		call.Request = normalValue(call.Method+" ", call.Request, root)
 	}
-	sortStops(answer.Calls, sidecars)
+	sortStops(answer.Calls, sidecars, debuggers)
 	if hosts, err := os.ReadFile("/etc/hosts"); err == nil && len(hosts) > 0 {
 		answer.Hosts = strings.ReplaceAll(answer.Hosts, string(hosts), "$HOSTS\n")
 	}
@@ -156,18 +157,41 @@ func normalValue(path string, value any, root string) any {
 }
 
 // sortStops orders the calls that end containers at once, with their hooks: all that are not init
-// containers. The calls about one container keep their order.
-func sortStops(calls []Call, sidecars []string) {
-	stops := func(call Call) bool {
-		return (call.Method == "StopContainer" || call.Method == "ExecSync") && !hasPrefix(idOf(call), sidecars)
+// containers. The calls about one container keep their order. Ephemeral containers end beside the others and wait for
+// none, so that their calls may come before those of sidecars, or after: they come first.
+func sortStops(calls []Call, sidecars, debuggers []string) {
+	ends := func(call Call) bool { return call.Method == "StopContainer" || call.Method == "ExecSync" }
+	for run := range runs(calls, ends) {
+		slices.SortStableFunc(run, func(a, b Call) int {
+			return cmp.Compare(rank(a, debuggers), rank(b, debuggers))
+		})
 	}
-	for from := 0; from < len(calls); from++ {
-		to := from
-		for to < len(calls) && stops(calls[to]) {
-			to++
+	for run := range runs(calls, func(call Call) bool { return ends(call) && !hasPrefix(idOf(call), sidecars) }) {
+		slices.SortStableFunc(run, func(a, b Call) int { return cmp.Compare(idOf(a), idOf(b)) })
+	}
+}
+
+// rank returns 0 for calls about ephemeral containers, and 1 for others.
+func rank(call Call, debuggers []string) int {
+	if hasPrefix(idOf(call), debuggers) {
+		return 0
+	}
+	return 1
+}
+
+// runs returns the longest parts of calls that are all of a sort.
+func runs(calls []Call, of func(Call) bool) iter.Seq[[]Call] {
+	return func(yield func([]Call) bool) {
+		for from := 0; from < len(calls); from++ {
+			to := from
+			for to < len(calls) && of(calls[to]) {
+				to++
+			}
+			if to > from && !yield(calls[from:to]) {
+				return
+			}
+			from = max(from, to)
 		}
-		slices.SortStableFunc(calls[from:to], func(a, b Call) int { return cmp.Compare(idOf(a), idOf(b)) })
-		from = max(from, to)
 	}
 }
 

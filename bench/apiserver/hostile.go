@@ -145,7 +145,9 @@ func (b *bench) timed(ctx context.Context, attack string, probing map[*side][]*r
 }
 
 // attackDuring times requests for one window, and returns how many requests of the others were answered meanwhile.
-func (b *bench) attackDuring(ctx context.Context, attack string, s *side, others *attackers.Attackers, probing []*rest.RESTClient) (int, []time.Duration, error) {
+func (b *bench) attackDuring(
+	ctx context.Context, attack string, s *side, others *attackers.Attackers, probing []*rest.RESTClient,
+) (int, []time.Duration, error) {
 	inner, cancel := context.WithTimeout(ctx, window)
 	defer cancel()
 	var mu sync.Mutex

@@ -111,9 +111,9 @@ func overAPI(b *testing.B, config *rest.Config) *http.Client {
 	return client
 }
 
-func overBus(b *testing.B, url string) *http.Client {
+func overBus(b *testing.B, config bus.Config) *http.Client {
 	b.Helper()
-	conn, err := bus.Connect(b.Context(), bus.Config{URLs: []string{url}, Name: "bench"})
+	conn, err := bus.Connect(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/bench/command"
+	"github.com/garboard/garboard/libs/bus"
 	"github.com/garboard/garboard/libs/bus/embedded"
 )
 
@@ -21,6 +22,9 @@ const (
 	endTimeout   = 30 * time.Second
 	pollPause    = 5 * time.Millisecond
 )
+
+// user is the one user of NATS, and its password.
+const user = "bench"
 
 // Plane is an etcd in its own process and NATS in this process, for apiservers of their own processes.
 type Plane struct {
@@ -81,7 +85,9 @@ func (p *Plane) startEtcd() error {
 }
 
 func (p *Plane) startNATS(ctx context.Context) error {
-	server, err := embedded.New(embedded.Config{Port: embedded.RandomPort, StoreDir: filepath.Join(p.dir, "nats")})
+	server, err := embedded.New(embedded.Config{
+		Port: embedded.RandomPort, StoreDir: filepath.Join(p.dir, "nats"), User: user, Password: user,
+	})
 	if err != nil {
 		return err
 	}
@@ -101,8 +107,10 @@ func (p *Plane) startNATS(ctx context.Context) error {
 	return nil
 }
 
-// NATS returns the URL of the plane's NATS.
-func (p *Plane) NATS() string { return p.natsURL }
+// NATS returns how to connect to the plane's NATS.
+func (p *Plane) NATS() bus.Config {
+	return bus.Config{URLs: []string{p.natsURL}, Name: "bench", User: user, Password: user}
+}
 
 // Server returns an apiserver of the plane, which does not run yet.
 func (p *Plane) Server(ctx context.Context, name string) (*Server, error) {
@@ -115,7 +123,7 @@ func (p *Plane) Server(ctx context.Context, name string) (*Server, error) {
 		binary: p.binary, log: filepath.Join(p.dir, name+".log"), kubeconfig: kubeconfig, writes: true, etcd: p.etcd,
 		args: []string{
 			"--listen", address, "--cert-dir", filepath.Join(p.dir, "pki"), "--etcd-servers", p.etcdURL, "--nats-servers", p.natsURL,
-			"--write-kubeconfig", kubeconfig,
+			"--bus-auth=false", "--nats-user", user, "--nats-password", user, "--write-kubeconfig", kubeconfig,
 		},
 	}, nil
 }

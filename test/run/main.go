@@ -39,11 +39,18 @@ func main() {
 	flag.StringVar(&cfg.tags, "tags", "", "build tags, as for go test")
 	flag.DurationVar(&cfg.timeout, "timeout", 30*time.Minute, "timeout for the tests of one package")
 	flag.IntVar(&cfg.packages, "p", 3, "packages tested at a time; more make each test slower, and all of them no faster, on two processors")
-	flag.IntVar(&cfg.parallel, "parallel", 2, "maximum number of parallel tests per package")
+	flag.IntVar(&cfg.parallel, "parallel", 0, "maximum number of parallel tests per package; 0 means 4, and 2 with -race")
 	flag.IntVar(&cfg.count, "count", 0, "run each test this many times and ignore the go tool's cache; 0 runs tests that are not cached, once")
 	flag.Parse()
 	if cfg.patterns = flag.Args(); len(cfg.patterns) == 0 {
 		cfg.patterns = []string{"./..."}
+	}
+	if cfg.parallel == 0 {
+		// The longest packages mostly wait. With the race detector their tests need the processors, too.
+		cfg.parallel = 4
+		if cfg.race {
+			cfg.parallel = 2
+		}
 	}
 	failed, err := run(ctx, cfg)
 	if err != nil {

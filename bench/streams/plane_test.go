@@ -32,7 +32,7 @@ func startPlane(b *testing.B, containers *harness.Containers) (*plane.Plane, []m
 		b.Fatalf("creating a token: %s%s", res.Stdout, res.Stderr)
 	}
 	agent := exec.CommandContext(context.WithoutCancel(b.Context()), program,
-		"--node-name", "apart", "--runtime", "containerd", "--containerd", containers.Endpoint(), "--data-dir", data,
+		"--node-name", "apart", "--runtime", containers.Endpoint(), "--data-dir", data,
 		"--bootstrap-kubeconfig", bootstrap, "--nats-servers", "tls://"+nats, "--api-transport", "nats",
 		"--pod-network=false", "--service-proxy=false", "--dns=false", "--health-address", "127.0.0.1:0")
 	agent.Stderr = os.Stderr

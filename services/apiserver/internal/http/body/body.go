@@ -26,9 +26,13 @@ const (
 	deepest = 10_000
 )
 
-// Read reads the body of a request, at most Most bytes. It stops reading JSON that is nested deeper than any decoder
-// allows, and returns what it has read: that decodes with the same error as all of it.
+// Read reads the body of a request, at most Most bytes, and nothing of one that announces more. It stops reading JSON
+// that is nested deeper than any decoder allows, and returns what it has read: that decodes with the same error as all
+// of it.
 func Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > Most {
+		return nil, tooLarge(Most)
+	}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, Most)
 	if isJSON(r.Header.Get("Content-Type")) {
 		from = Shallow(from)
@@ -37,13 +41,17 @@ func Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit))
+		return nil, tooLarge(large.Limit)
 	case err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("reading the body of the request: %w", context.DeadlineExceeded)
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("reading the body of the request: %v", err))
 	}
 	return data, nil
+}
+
+func tooLarge(limit int64) error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
 }
 
 // read reads all of a body of an announced length, which is negative if unknown and need not be true.

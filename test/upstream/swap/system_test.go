@@ -67,6 +67,9 @@ var own = regexp.MustCompile(`^/registry/(` +
 	`(clusterrolebindings|rolebindings/[^/]*)/system:controller:.*|` +
 	// The rights of a controller that Kubernetes lacks.
 	`clusterroles/system:controller:local-path-provisioner|` +
+	// The rights of what Kubernetes lacks: streams to nodes, their network, and metrics that the apiserver serves.
+	`(clusterroles|clusterrolebindings)/system:garboard:(api-tunnel|node-network|aggregated-metrics-reader)|` +
+	`serviceaccounts/kube-system/node-network|` +
 	// Kubernetes' record of node ports, which it makes anew from the services.
 	`ranges/servicenodeports|` +
 	`events/.*)$`)

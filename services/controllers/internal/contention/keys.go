@@ -133,6 +133,8 @@ type object struct {
 	namespace, name string
 }
 
+func (o object) String() string { return singular(o.of) + " " + o.namespace + "/" + o.name }
+
 // creation is an object that a reconcile created.
 type creation struct {
 	by   *writes

@@ -234,12 +234,11 @@ func (w *writes) repeated(call client.Call, of object, revision string, now time
 	begins := content.times >= needed && w.sign(now)
 	alternates := call.Subresource == "status" && content.returns > before.returns && w.alternate(content.returns, now)
 	w.mu.Unlock()
-	name := fmt.Sprintf("%s %s/%s", singular(of.of), of.namespace, of.name)
 	if begins {
-		w.began(fmt.Sprintf("%s changes back after the same write, %d times within %v", name, content.times, window))
+		w.began(fmt.Sprintf("%s changes back after the same write, %d times within %v", of, content.times, window))
 	}
 	if alternates {
-		w.began(fmt.Sprintf("the status of %s alternates, %d times within %v", name, content.returns, window))
+		w.began(fmt.Sprintf("the status of %s alternates, %d times within %v", of, content.returns, window))
 	}
 }
 

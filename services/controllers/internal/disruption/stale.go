@@ -50,7 +50,7 @@ func (r *reconciler) reconcileStale(ctx context.Context, key controller.Key) (re
 	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	patch, err := podstate.ConditionPatch(pod, map[string]any{
+	patch, err := podstate.ConditionPatch(pod, pod.ResourceVersion, map[string]any{
 		"type": corev1.DisruptionTarget, "status": corev1.ConditionFalse, "lastTransitionTime": metav1.Now(),
 		"reason": nil, "message": nil,
 	})

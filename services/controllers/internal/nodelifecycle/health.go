@@ -187,7 +187,7 @@ func (r *reconciler) markPodsNotReady(ctx context.Context, node string) error {
 		if !podstate.Ready(pod) {
 			continue
 		}
-		patch, err := podstate.ConditionPatch(pod, map[string]any{
+		patch, err := podstate.ConditionPatch(pod, pod.ResourceVersion, map[string]any{
 			"type": corev1.PodReady, "status": corev1.ConditionFalse, "lastTransitionTime": metav1.Now(),
 		})
 		if err != nil {

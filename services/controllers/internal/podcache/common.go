@@ -7,7 +7,6 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 )
 
@@ -32,19 +31,19 @@ func (c *common) share(pod *corev1.Pod) {
 	for i := range pod.OwnerReferences {
 		owner := &pod.OwnerReferences[i]
 		one(&owner.APIVersion, &owner.Kind, &owner.Name)
-		owner.UID = types.UID(unique.Make(string(owner.UID)).Value())
+		one(&owner.UID)
 	}
 	status := &pod.Status
 	one(&status.HostIP, &status.Reason)
-	status.Phase = corev1.PodPhase(unique.Make(string(status.Phase)).Value())
-	status.QOSClass = corev1.PodQOSClass(unique.Make(string(status.QOSClass)).Value())
+	one(&status.Phase)
+	one(&status.QOSClass)
 	for i := range status.HostIPs {
 		one(&status.HostIPs[i].IP)
 	}
 	for i := range status.Conditions {
 		condition := &status.Conditions[i]
-		condition.Type = corev1.PodConditionType(unique.Make(string(condition.Type)).Value())
-		condition.Status = corev1.ConditionStatus(unique.Make(string(condition.Status)).Value())
+		one(&condition.Type)
+		one(&condition.Status)
 		one(&condition.Reason, &condition.Message)
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
@@ -58,15 +57,14 @@ func (c *common) share(pod *corev1.Pod) {
 func (c *common) shareSpec(spec *corev1.PodSpec) {
 	own := *spec
 	spec.NodeName, spec.Hostname, spec.Volumes, spec.Affinity = "", "", nil, nil
-	if size := spec.Size(); size <= largest {
-		if text, err := spec.Marshal(); err == nil {
-			if known, found := c.specs.Get(string(text)); found {
-				*spec = *known.(*corev1.PodSpec)
-			} else {
-				kept := *spec
-				c.specs.Add(string(text), &kept)
-			}
+	if text, err := spec.Marshal(); err == nil && len(text) <= largest {
+		known, found := c.specs.Get(string(text))
+		if !found {
+			kept := *spec
+			known = &kept
+			c.specs.Add(string(text), known)
 		}
+		*spec = *known.(*corev1.PodSpec)
 	}
 	spec.NodeName, spec.Hostname, spec.Volumes, spec.Affinity = own.NodeName, own.Hostname, own.Volumes, own.Affinity
 	one(&spec.NodeName)
@@ -79,13 +77,10 @@ func (c *common) shareMap(of map[string]string) map[string]string {
 	}
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(of)) {
+		text.WriteString(key + "\x00" + of[key] + "\x00")
 		if text.Len() > largest {
 			return of
 		}
-		text.WriteString(key + "\x00" + of[key] + "\x00")
-	}
-	if text.Len() > largest {
-		return of
 	}
 	if known, found := c.maps.Get(text.String()); found && maps.Equal(known.(map[string]string), of) {
 		return known.(map[string]string)
@@ -95,10 +90,10 @@ func (c *common) shareMap(of map[string]string) map[string]string {
 }
 
 // one replaces strings by those that all equal ones share.
-func one(texts ...*string) {
+func one[T ~string](texts ...*T) {
 	for _, text := range texts {
 		if *text != "" {
-			*text = unique.Make(*text).Value()
+			*text = T(unique.Make(string(*text)).Value())
 		}
 	}
 }

@@ -22,7 +22,8 @@ func full(ordinal int) *corev1.Pod {
 	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, Labels: map[string]string{"app": "web"},
+			// As decoding does, each pod has its own.
+			Namespace: strings.Clone("default"), Name: name, Labels: map[string]string{"app": "web"},
 			Annotations:     map[string]string{"a": "b", corev1.LastAppliedConfigAnnotation: "{}"},
 			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m"}},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "1"}},

@@ -4,7 +4,6 @@ package podeviction
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,14 +47,7 @@ func mark(pod *corev1.Pod, reason, message string) ([]byte, error) {
 		}
 		condition.LastTransitionTime = current.LastTransitionTime
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding a condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	return patch, nil
+	return podstate.ConditionPatch(pod, "", condition)
 }
 
 // Metrics count the deletions of one controller.

@@ -83,13 +83,14 @@ func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.P
 	return nil
 }
 
-// ConditionPatch returns a strategic merge patch of a pod's status that sets fields of the condition of a type, by
-// their JSON names. It fails with a conflict once the pod has changed.
-func ConditionPatch(pod *corev1.Pod, condition map[string]any) ([]byte, error) {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"status":   map[string]any{"conditions": []any{condition}},
-	})
+// ConditionPatch returns a strategic merge patch of a pod's status that sets a condition, or fields of one by their
+// JSON names. It fails for another pod of that name and, unless revision is empty, once the pod has changed since.
+func ConditionPatch(pod *corev1.Pod, revision string, condition any) ([]byte, error) {
+	metadata := map[string]any{"uid": pod.UID}
+	if revision != "" {
+		metadata["resourceVersion"] = revision
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata, "status": map[string]any{"conditions": []any{condition}}})
 	if err != nil {
 		return nil, fmt.Errorf("encoding a condition of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

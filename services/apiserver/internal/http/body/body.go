@@ -34,7 +34,8 @@ func Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, tooLarge(Most)
 	}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, Most)
-	if isJSON(r.Header.Get("Content-Type")) {
+	// What is shorter cannot be nested deeper.
+	if (r.ContentLength < 0 || r.ContentLength > deepest) && isJSON(r.Header.Get("Content-Type")) {
 		from = Shallow(from)
 	}
 	data, err := read(from, r.ContentLength)

@@ -155,7 +155,7 @@ func TestLosses(t *testing.T) {
 			w.lose(name)
 		}, false},
 		"deleted by the controller": {func(w *writer, ctx context.Context, name string) {
-			<-time.After(window/2 + time.Second)
+			<-time.After(regret)
 			w.remove(ctx, name)
 		}, false},
 		"deleted by the controller at once": {(*writer).remove, true},
@@ -250,9 +250,13 @@ func TestStatusesDoNotStarve(t *testing.T) {
 func TestAlternatingStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		contents int
+		pause    time.Duration
 		want     bool
 	}{
-		"two contents": {2, true}, "five contents": {remembered + 1, true}, "always another": {1000, false},
+		"two contents":              {2, 200 * time.Millisecond, true},
+		"five contents":             {remembered + 1, 200 * time.Millisecond, true},
+		"always another":            {1000, 200 * time.Millisecond, false},
+		"as who scales up and down": {2, regret, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWriter(t)
@@ -268,7 +272,7 @@ func TestAlternatingStatus(t *testing.T) {
 			}
 			var written []time.Time
 			tries := 0
-			for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(200 * time.Millisecond) {
+			for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(c.pause) {
 				ctx := w.begin("a")
 				err := report(ctx, fmt.Sprint(tries%c.contents))
 				switch {

@@ -73,13 +73,20 @@ type part struct{ verb, subresource string }
 type repeat struct {
 	hash  uint64
 	times int
-	// earlier are the hashes of the contents before it, and returns is how often one of them came back.
-	earlier [remembered]uint64
+	// earlier are the contents before it, and returns is how often one of them came back soon.
+	earlier [remembered]replaced
 	returns int
 }
 
-// next returns what is known once a content was written. undone means that the object had changed since.
-func (r repeat) next(hash uint64, undone bool) repeat {
+// replaced is the hash of a content, and when another was written in its place.
+type replaced struct {
+	hash uint64
+	when time.Time
+}
+
+// next returns what is known once a content was written. undone means that the object had changed since. A content that
+// was replaced within soon comes back.
+func (r repeat) next(hash uint64, undone bool, now time.Time, soon time.Duration) repeat {
 	next := repeat{hash: hash, earlier: r.earlier, returns: r.returns}
 	if r.hash == hash {
 		if undone {
@@ -87,11 +94,11 @@ func (r repeat) next(hash uint64, undone bool) repeat {
 		}
 		return next
 	}
-	if slices.Contains(r.earlier[:], hash) {
+	if slices.ContainsFunc(r.earlier[:], func(e replaced) bool { return e.hash == hash && now.Sub(e.when) < soon }) {
 		next.returns++
 	}
 	copy(next.earlier[1:], r.earlier[:])
-	next.earlier[0] = r.hash
+	next.earlier[0] = replaced{r.hash, now}
 	return next
 }
 
@@ -156,9 +163,9 @@ func (w *writes) before(call client.Call, which object) error {
 	if after := w.take(call.Subresource == "status", now); after > 0 {
 		return &SlowedError{After: after}
 	}
-	if call.Verb == "delete" && now.Sub(w.created[which].when) > window/2 {
-		// What a controller deletes itself is lost only if it was created just before: its wanted state
-		// goes back and forth.
+	if call.Verb == "delete" && now.Sub(w.created[which].when) >= regret {
+		// What a controller deletes itself is lost only if it was created just before: somebody changes
+		// the wanted state as soon as it is reached.
 		delete(w.created, which)
 	}
 	return nil
@@ -209,7 +216,7 @@ func (w *writes) after(call client.Call, which object, answer runtime.Object) {
 
 // repeated notes a write to an object that exists. It is a sign if the same content was written before, in a
 // row, and the object had changed since. Contents that alternate are none: then it is the wanted state that
-// changes. A status that alternates is written less often, and nothing else is.
+// changes. A status that alternates within a second is written less often, and nothing else is.
 func (w *writes) repeated(call client.Call, of object, revision string, now time.Time) {
 	w.mu.Lock()
 	h, undone := w.note(call, of, revision, now)
@@ -227,9 +234,12 @@ func (w *writes) repeated(call client.Call, of object, revision string, now time
 	if h.parts == nil {
 		h.parts = map[part]repeat{}
 	}
-	in := part{call.Verb, call.Subresource}
+	in, soon := part{call.Verb, call.Subresource}, regret
+	if w.statuses != nil {
+		soon = window // It goes on, as often as it may.
+	}
 	before := h.parts[in]
-	content := before.next(hash, undone)
+	content := before.next(hash, undone, now, soon)
 	h.parts[in] = content
 	begins := content.times >= needed && w.sign(now)
 	alternates := call.Subresource == "status" && content.returns > before.returns && w.alternate(content.returns, now)

@@ -30,8 +30,8 @@ const (
 // drainTimeout bounds how long Close waits for handlers and for unsent messages.
 const drainTimeout = 5 * time.Second
 
-// connectTimeout is how long a server may take to accept a client.
-const connectTimeout = 10 * time.Second
+// connectTimeout is how long a server may take to accept a client, and greetTimeout how long Dial waits to be identified.
+const connectTimeout, greetTimeout = 10 * time.Second, time.Second
 
 // A server that is stopped but not dead keeps its connections, so only unanswered pings reveal it.
 // The client leaves such a server after the ping that follows pingsUnanswered unanswered ones,
@@ -94,7 +94,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 // Dial returns a connection that comes up by itself, now or when a server becomes reachable. Until
 // then Connected returns false, publishing fails with ErrDisconnected, and subscriptions wait. When
 // it comes up, it calls the callbacks of OnReconnect, as after a loss. Dial returns configuration
-// errors. It waits for at most one attempt at each server.
+// errors. It waits for at most one attempt at each server, and a second for it to identify this client.
 func Dial(cfg Config) (*Conn, error) {
 	if len(cfg.URLs) == 0 && cfg.InProcess == nil {
 		return nil, errors.New("connecting to NATS: no server address is set")
@@ -143,6 +143,13 @@ func Dial(cfg Config) (*Conn, error) {
 	c.work.Go(c.renewing)
 	if !nc.IsConnected() {
 		logger.Warn("NATS is unreachable; retrying until it answers", "servers", cfg.Servers(), "err", nc.LastError())
+		return c, nil
+	}
+	// Followers would begin over HTTP in these milliseconds, and stay there for a while.
+	select {
+	case <-c.first:
+	case <-c.closed:
+	case <-time.After(greetTimeout):
 	}
 	return c, nil
 }
@@ -290,11 +297,9 @@ func (c *Conn) Close() {
 	if err := c.nc.Drain(); err != nil {
 		c.nc.Close()
 	}
-	timer := time.NewTimer(drainTimeout)
-	defer timer.Stop()
 	select {
 	case <-c.closed:
-	case <-timer.C:
+	case <-time.After(drainTimeout):
 		c.nc.Close()
 		<-c.closed
 	}

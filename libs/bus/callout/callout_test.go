@@ -116,6 +116,23 @@ func TestAClientLearnsWhoItIs(t *testing.T) {
 	}
 }
 
+// TestDialWaitsForTheIdentity checks that what starts right after Dial finds the connection up.
+func TestDialWaitsForTheIdentity(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	defer p.serve()()
+	for range 20 {
+		c, err := bus.Dial(bus.Config{URLs: p.server.Config().URLs, Name: "a", Token: "pods"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.Connected() {
+			t.Error("Dial returned before the server identified the client")
+		}
+		c.Close()
+	}
+}
+
 // TestRefused checks that a client without a valid credential is refused, whatever name it gives.
 func TestRefused(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,22 +28,7 @@ func TestSessionEndsWithItsConnection(t *testing.T) {
 
 	atNode := make(chan error, 1)
 	run(t, func(ctx context.Context) error {
-		return serve.New(serve.Config{Conn: agent, Node: "n1", Patience: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Upgrade") == "" {
-				return
-			}
-			w.Header().Set("Connection", "Upgrade")
-			w.Header().Set("Upgrade", "test")
-			w.WriteHeader(http.StatusSwitchingProtocols)
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer func() { _ = conn.Close() }()
-			_, err = io.Copy(conn, conn)
-			atNode <- err
-		})}).Run(ctx)
+		return serve.New(serve.Config{Conn: agent, Node: "n1", Patience: patience, Handler: echo(t, atNode)}).Run(ctx)
 	})
 	node, err := bushttp.New(t.Context(), bushttp.Config{Conn: apiserver, Node: "n1", Patience: patience})
 	if err != nil {
@@ -85,6 +71,94 @@ func TestSessionEndsWithItsConnection(t *testing.T) {
 	if agent.Connected() {
 		t.Error("the node is connected again")
 	}
+}
+
+// TestBusySessionsEndWithinAMinute checks that sessions which carry data, among many connections, end within a minute
+// after the node's credential is revoked, with the pauses that apiservers make between two looks.
+func TestBusySessionsEndWithinAMinute(t *testing.T) {
+	t.Parallel()
+	const crowd, sessions, rhythm = 200, 16, 50 * time.Millisecond
+	p := start(t)
+	defer p.serve()()
+	for range crowd {
+		p.server.ConnectAs(bus.Config{Name: "crowd", Token: "crowd"})
+	}
+	agent := p.server.ConnectAs(bus.Config{Name: "agent", Token: "node-n1"})
+	apiserver := p.server.ConnectAs(bus.Config{Name: "apiserver", Seed: p.keys.UserSeed()})
+	system := p.server.ConnectAs(bus.Config{Name: "system", Seed: p.keys.SystemSeed()})
+	ended := make(chan error, 2*sessions)
+	run(t, func(ctx context.Context) error {
+		return serve.New(serve.Config{Conn: agent, Node: "n1", Handler: echo(t, ended)}).Run(ctx)
+	})
+	node, err := bushttp.New(t.Context(), bushttp.Config{Conn: apiserver, Node: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(node.Close)
+	var carried atomic.Int64
+	for range sessions {
+		session := open(t, node)
+		go func() {
+			n, err := io.Copy(io.Discard, session)
+			carried.Add(n)
+			ended <- err
+		}()
+		go func() {
+			for data := make([]byte, 16<<10); ; time.Sleep(rhythm) {
+				if _, err := session.Write(data); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	var revoked atomic.Bool
+	run(t, func(ctx context.Context) error {
+		return callout.Evict(ctx, callout.EvictConfig{Conn: system, Check: func(_ context.Context, identity string) error {
+			if identity == "node-n1" && revoked.Load() {
+				return errors.New("revoked")
+			}
+			return nil
+		}})
+	})
+	<-time.After(time.Second) // The first look finds nothing.
+	user := "node-n1"
+	p.revoked.Store(&user)
+	revoked.Store(true)
+	began := time.Now()
+	for range 2 * sessions {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("a session ends as if it were complete")
+			}
+		case <-time.After(time.Minute - time.Since(began)):
+			t.Fatal("sessions go on for more than a minute")
+		}
+	}
+	if got := carried.Load(); got < sessions<<20 {
+		t.Errorf("the sessions carried only %d bytes", got)
+	}
+	t.Logf("the last session ended after %v; they carried %d MiB", time.Since(began), carried.Load()>>20)
+}
+
+// echo returns the handler of a node that answers an upgrade with what it reads, and sends how each session ended.
+func echo(t *testing.T, ended chan<- error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			return
+		}
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "test")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = io.Copy(conn, conn)
+		ended <- err
+	})
 }
 
 // open upgrades a connection to a node, once its server has subscribed. It ends with the test.

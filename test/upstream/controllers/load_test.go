@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -168,7 +169,13 @@ func loads() []load {
 		{"pods", nil, runningPods},
 		{"daemonset", func(ctx context.Context, p *plane, home string, n int) error {
 			d := &driver{client: p.typed()}
-			return many(ctx, n, func(ctx context.Context, i int) error { return d.addNode(ctx, fmt.Sprintf("%s.%d", home, i)) })
+			return many(ctx, n, func(ctx context.Context, i int) error {
+				err := d.addNode(ctx, fmt.Sprintf("agent.%d", i))
+				if apierrors.IsAlreadyExists(err) {
+					return nil // It is from the round before.
+				}
+				return err
+			})
 		}, func(ctx context.Context, p *plane, home string, n int) error {
 			return p.until(ctx, home, workload("apps/v1", "DaemonSet", "agents", "", "stay"), "daemonsets", "agents", int64(n+len(nodes())), "status", "numberReady")
 		}},

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/election"
 	"github.com/garboard/garboard/libs/service"
 	"github.com/garboard/garboard/services/controllers/internal/attachdetach"
@@ -86,14 +87,17 @@ type Config struct {
 }
 
 // readPause is how often changes are read while there are few at a time. A key rests up to twice as long after each
-// reconcile, so that controllers lose little by it, and waking up for each change costs them half of their CPU.
+// reconcile, so that controllers lose little by it, and waking up for each change costs them half of their CPU. There
+// is no such pause where NATS carries the calls to the apiserver too: each answer would wait for it.
 const readPause = 50 * time.Millisecond
 
 // complete sets defaults and returns everything that is wrong. It does no I/O; see load.
 func (c *Config) complete() error {
 	faults := []error{c.Service.Complete(), c.Service.Reachable()}
 	c.LeaseName = cmp.Or(c.LeaseName, DefaultLeaseName)
-	c.Service.Bus.ReadPause = cmp.Or(c.Service.Bus.ReadPause, readPause)
+	if by := c.Service.Transport; by == "" || by == client.TransportHTTP {
+		c.Service.Bus.ReadPause = cmp.Or(c.Service.Bus.ReadPause, readPause)
+	}
 	faults = append(faults, Check(c.Controllers), c.checkLease())
 	if len(c.Controllers) == 0 {
 		c.Controllers = []string{all}

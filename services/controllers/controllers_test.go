@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/garboard/garboard/libs/bus"
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
 	"github.com/garboard/garboard/libs/informer/listwatch"
@@ -43,6 +44,11 @@ func TestConfig(t *testing.T) {
 		t.Errorf("a good configuration: %v", err)
 	} else if good.cfg.Service.Bus.ReadPause != readPause {
 		t.Errorf("reads pause for %v, not %v", good.cfg.Service.Bus.ReadPause, readPause)
+	}
+	over := config()
+	over.Service.Transport = client.TransportAuto
+	if good, err := New(over); err != nil || good.cfg.Service.Bus.ReadPause != 0 {
+		t.Errorf("reads of answers over NATS pause, or %v", err)
 	}
 	for want, spoil := range map[string]func(*Config){
 		"no apiserver address":               func(c *Config) { c.Service.API = nil },

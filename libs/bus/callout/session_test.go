@@ -104,7 +104,9 @@ func TestBusySessionsEndWithinAMinute(t *testing.T) {
 			ended <- err
 		}()
 		go func() {
-			for data := make([]byte, 16<<10); ; time.Sleep(rhythm) {
+			beat := time.NewTicker(rhythm)
+			defer beat.Stop()
+			for data := make([]byte, 16<<10); ; <-beat.C {
 				if _, err := session.Write(data); err != nil {
 					return
 				}

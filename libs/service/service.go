@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -30,6 +31,8 @@ type Config struct {
 	Bus bus.Config
 	// Transport is what carries calls to the apiserver; HTTPS if empty.
 	Transport client.Transport
+	// CallPause is the least time between two reads of answers by HTTPS; see client.Route's ReadPause.
+	CallPause time.Duration
 	// Identity distinguishes the replica from others of the service, in elections and reports; the
 	// host's name and a random suffix if empty.
 	Identity string

@@ -102,7 +102,7 @@ func (s *Shell) connect(ctx context.Context) error {
 	if s.certFile != "" { // which API's transport presents
 		certified = client.Certified(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: s.certFile}}, nats)
 	}
-	route := client.Route{By: s.cfg.Transport, Conn: conn, Certified: certified}
+	route := client.Route{By: s.cfg.Transport, Conn: conn, Certified: certified, ReadPause: s.cfg.CallPause}
 	api, end, err := client.Connect(context.WithoutCancel(ctx), config, table, route, s.cfg.Logger)
 	if err != nil {
 		conn.Close()

@@ -91,12 +91,17 @@ type Config struct {
 // is no such pause where NATS carries the calls to the apiserver too: each answer would wait for it.
 const readPause = 50 * time.Millisecond
 
+// callPause is how often answers of the apiserver are read while there are few at a time. Controllers have many calls
+// at a time: each is 5 ms slower at most, and 10,000 of them cost a fifth less CPU.
+const callPause = 5 * time.Millisecond
+
 // complete sets defaults and returns everything that is wrong. It does no I/O; see load.
 func (c *Config) complete() error {
 	faults := []error{c.Service.Complete(), c.Service.Reachable()}
 	c.LeaseName = cmp.Or(c.LeaseName, DefaultLeaseName)
 	if by := c.Service.Transport; by == "" || by == client.TransportHTTP {
 		c.Service.Bus.ReadPause = cmp.Or(c.Service.Bus.ReadPause, readPause)
+		c.Service.CallPause = cmp.Or(c.Service.CallPause, callPause)
 	}
 	faults = append(faults, Check(c.Controllers), c.checkLease())
 	if len(c.Controllers) == 0 {

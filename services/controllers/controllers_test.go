@@ -42,8 +42,8 @@ func config() Config {
 func TestConfig(t *testing.T) {
 	if good, err := New(config()); err != nil {
 		t.Errorf("a good configuration: %v", err)
-	} else if good.cfg.Service.Bus.ReadPause != readPause {
-		t.Errorf("reads pause for %v, not %v", good.cfg.Service.Bus.ReadPause, readPause)
+	} else if bus, calls := good.cfg.Service.Bus.ReadPause, good.cfg.Service.CallPause; bus != readPause || calls != callPause {
+		t.Errorf("reads pause for %v and %v, not %v and %v", bus, calls, readPause, callPause)
 	}
 	over := config()
 	over.Service.Transport = client.TransportAuto

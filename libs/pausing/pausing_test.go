@@ -1,4 +1,4 @@
-package dialing
+package pausing
 
 import (
 	"io"
@@ -33,7 +33,7 @@ func TestPausing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				far := &arriving{came: make(chan struct{}, 1)}
-				conn, began := newPausing(far, pause), time.Now()
+				conn, began := New(far, pause), time.Now()
 				done := make(chan struct{})
 				var got []read
 				go func() {
@@ -66,7 +66,7 @@ func TestPausing(t *testing.T) {
 func TestPausingCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		far := &arriving{came: make(chan struct{}, 1)}
-		conn := newPausing(far, time.Hour)
+		conn := New(far, time.Hour)
 		<-time.After(2 * greeting)
 		far.add(1)
 		if n, err := conn.Read(make([]byte, 8)); n != 1 || err != nil {

@@ -10,9 +10,12 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/libs/backoff"
 )
 
 const (
@@ -24,21 +27,28 @@ const (
 	least = 512
 	// deepest is how deep JSON may be nested: encoding/json and sigs.k8s.io/json refuse what is deeper.
 	deepest = 10_000
+	// deepRest is how long whoever sends JSON that is deeper waits for the answer. No program sends it by mistake, and it
+	// costs its sender less than the others beside it.
+	deepRest = 50 * time.Millisecond
 )
 
 // Read reads the body of a request, at most Most bytes, and nothing of one that announces more. It stops reading JSON
-// that is nested deeper than any decoder allows, and returns what it has read: that decodes with the same error as all
-// of it.
+// that is nested deeper than any decoder allows, and returns what it has read, after a rest: that decodes with the same
+// error as all of it.
 func Read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > Most {
 		return nil, tooLarge(Most)
 	}
 	var from io.Reader = http.MaxBytesReader(w, r.Body, Most)
+	looked := &shallow{from: from}
 	// What is shorter cannot be nested deeper.
 	if (r.ContentLength < 0 || r.ContentLength > deepest) && isJSON(r.Header.Get("Content-Type")) {
-		from = Shallow(from)
+		from = looked
 	}
 	data, err := read(from, r.ContentLength)
+	if looked.ended {
+		backoff.Sleep(r.Context(), deepRest)
+	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

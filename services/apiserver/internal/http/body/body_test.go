@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,7 +66,11 @@ func TestRead(t *testing.T) {
 		if c.contentType != "" {
 			r.Header.Set("Content-Type", c.contentType)
 		}
+		began := time.Now()
 		got, err := Read(httptest.NewRecorder(), r)
+		if took := time.Since(began); c.cut && took < deepRest {
+			t.Errorf("%s: answered after %v", name, took)
+		}
 		switch {
 		case c.refused != nil:
 			if !c.refused(err) {

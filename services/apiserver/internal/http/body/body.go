@@ -29,7 +29,7 @@ const (
 	deepest = 10_000
 	// deepRest is how long whoever sends JSON that is deeper waits for the answer. No program sends it by mistake, and it
 	// costs its sender less than the others beside it.
-	deepRest = 50 * time.Millisecond
+	deepRest = 250 * time.Millisecond
 )
 
 // Read reads the body of a request, at most Most bytes, and nothing of one that announces more. It stops reading JSON

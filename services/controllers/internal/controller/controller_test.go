@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -343,6 +344,31 @@ func TestFinalizersOfAdoptedObjects(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestQuiet checks that objects which an owner controls ask for no reconcile of it if they are quiet, and orphans do.
+func TestQuiet(t *testing.T) {
+	for quiet, want := range map[bool][]string{false: {"default/web"}, true: nil} {
+		synctest.Test(t, func(t *testing.T) {
+			p := controltest.New(t)
+			s := &seen{}
+			p.Declare(func(d controller.Deps) *controller.Spec {
+				spec := s.declare(d)
+				spec.Watches[0].(*controller.Owned[*corev1.Pod, *appsv1.ReplicaSet]).Quiet = quiet
+				return spec
+			})
+			p.Load(replicaSet("web", nil), pod("a", "web", reference("ReplicaSet", "web")))
+			p.Start()
+			time.Sleep(time.Second)
+			s.expect(t, "the start", "default/web")
+			controltest.Change(p, "default", "a", func(pod *corev1.Pod) { pod.Annotations = map[string]string{"a": "b"} })
+			time.Sleep(time.Second)
+			s.expect(t, fmt.Sprintf("a change, quiet %v", quiet), want...)
+			controltest.Change(p, "default", "a", func(pod *corev1.Pod) { pod.OwnerReferences = nil })
+			time.Sleep(time.Second)
+			s.expect(t, "an orphan", "default/web")
+		})
+	}
 }
 
 // TestDeclarations checks that a declaration without what it needs is refused.

@@ -34,6 +34,9 @@ type Owned[T, O scheme.Object] struct {
 	Delay time.Duration
 	// Member, unless nil, reports whether an object that an owner selects is one that it takes.
 	Member func(owner O, obj T) bool
+	// Quiet means that an object which an owner controls asks for no reconcile of it, as ControllerRevisions of
+	// DaemonSets in Kubernetes.
+	Quiet bool
 	// Also, unless nil, is called for each change besides.
 	Also func(q Queue, old, now T)
 
@@ -120,7 +123,9 @@ func (o *Owned[T, O]) changed(q Queue, old, now T) {
 		before = metav1.GetControllerOfNoCopy(old)
 	}
 	if isNil(now) {
-		o.add(q, old)
+		if !o.Quiet {
+			o.add(q, old)
+		}
 		return
 	}
 	after = metav1.GetControllerOfNoCopy(now)
@@ -130,7 +135,9 @@ func (o *Owned[T, O]) changed(q Queue, old, now T) {
 	}
 	switch {
 	case after != nil:
-		o.add(q, now)
+		if !o.Quiet {
+			o.add(q, now)
+		}
 	case o.Selects != nil && (moved || !maps.Equal(old.GetLabels(), now.GetLabels())):
 		o.adopters(q, now)
 	}

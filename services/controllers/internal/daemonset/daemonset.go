@@ -56,6 +56,7 @@ func New(d controller.Deps) *controller.Spec {
 	r.control = &podcontrol.Control{Pods: r.pods.Client, Kind: r.sets.Client.Kind().GroupVersionKind, Events: r.events}
 	r.revisions = controller.OwnedBy[*appsv1.ControllerRevision](d, r.sets)
 	r.revisions.Selects = selects
+	r.revisions.Quiet = true // Who makes a second one of the same template has time to delete the first.
 	return &controller.Spec{
 		Name: name, Resource: "daemonsets", Workers: workers, Events: r.events, For: r.sets,
 		Watches:   []controller.Watch{r.pods, r.revisions, controller.On(r.nodes, r.nodeChanged)},

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/scheme"
@@ -75,6 +76,8 @@ func TestNoReadPause(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
 		"transport": {Host: "https://127.0.0.1:6443", Transport: http.DefaultTransport},
 		"dial":      {Host: "https://127.0.0.1:6443", Dial: (&net.Dialer{}).DialContext},
+		"program":   {Host: "https://127.0.0.1:6443", ExecProvider: &api.ExecConfig{}},
+		"provider":  {Host: "https://127.0.0.1:6443", AuthProvider: &api.AuthProviderConfig{}},
 		"no TLS":    {Host: "http://127.0.0.1:6443"},
 		"no scheme": {Host: "127.0.0.1:6443", TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
 	} {

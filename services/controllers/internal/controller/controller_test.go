@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/informer/reconcile"
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/controltest"
@@ -357,10 +358,16 @@ func TestQuiet(t *testing.T) {
 				spec.Watches[0].(*controller.Owned[*corev1.Pod, *appsv1.ReplicaSet]).Quiet = quiet
 				return spec
 			})
-			p.Load(replicaSet("web", nil), pod("a", "web", reference("ReplicaSet", "web")))
+			owned := reference("ReplicaSet", "web")
+			p.Load(replicaSet("web", nil), pod("a", "web", owned), pod("b", "web", owned))
 			p.Start()
 			time.Sleep(time.Second)
 			s.expect(t, "the start", "default/web")
+			if err := client.Of[*corev1.Pod](p.Client).Delete(t.Context(), "default", "b", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			s.expect(t, fmt.Sprintf("a deletion, quiet %v", quiet), want...)
 			controltest.Change(p, "default", "a", func(pod *corev1.Pod) { pod.Annotations = map[string]string{"a": "b"} })
 			time.Sleep(time.Second)
 			s.expect(t, fmt.Sprintf("a change, quiet %v", quiet), want...)

@@ -117,7 +117,7 @@ func paused(config *rest.Config, pause time.Duration) (carried *rest.Config, end
 		config.ExecProvider != nil || config.AuthProvider != nil || !strings.HasPrefix(config.Host, "https://") {
 		return config, func() {}, nil
 	}
-	own := bare(config, false) // With the certificate, if there is one beside the token.
+	own := bare(config, false)                    // With the certificate, if there is one beside the token.
 	own.BearerToken, own.BearerTokenFile = "", "" // The wrappers of the result add it.
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
 	own.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {

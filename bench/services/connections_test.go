@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/netip"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -15,18 +14,17 @@ import (
 	"github.com/garboard/garboard/bench/command"
 	"github.com/garboard/garboard/bench/node"
 	"github.com/garboard/garboard/bench/sample"
+	"github.com/garboard/garboard/test/containers/harness"
 )
 
 // inNamespace moves the test into a network namespace of its own, in which addresses of endpoints are local.
 func inNamespace(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a network namespace needs root")
-	}
+	harness.Require(t)
 	// The thread ends with the test, since nothing unlocks it.
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("a network namespace is not possible here: %v", err)
+		t.Fatalf("a network namespace is not possible here: %v", err)
 	}
 	for _, line := range []string{"link set lo up", "route add local " + node.AnyAddress + " dev lo", "route add local 10.100.0.0/16 dev lo"} {
 		runs(t, "", "ip", strings.Fields(line)...)

@@ -186,8 +186,8 @@ func (r *Resource) validateNew(ctx context.Context, obj scheme.Object) error {
 	if err != nil {
 		return err
 	}
-	defer end()
 	var errs field.ErrorList
+	defer func() { end(len(errs) == 0) }()
 	if r.strategy.Validate != nil {
 		errs = r.strategy.Validate(obj)
 	}

@@ -60,7 +60,7 @@ func (w *Watch) Failure() error { return w.failed }
 
 // TakeTurns takes the turns of costly validations until the returned function is called.
 func (r *Registry) TakeTurns(ctx context.Context) (end func(), err error) {
-	var ends []func()
+	var ends []func(bool)
 	for range max(1, runtime.GOMAXPROCS(0)-1) {
 		one, err := r.turns.Take(ctx, &kinds.Definition{Costly: true})
 		if err != nil {
@@ -70,7 +70,7 @@ func (r *Registry) TakeTurns(ctx context.Context) (end func(), err error) {
 	}
 	return func() {
 		for _, end := range ends {
-			end()
+			end(true)
 		}
 	}, nil
 }

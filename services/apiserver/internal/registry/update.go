@@ -280,8 +280,9 @@ func (u *updating) validate(ctx context.Context, obj, old scheme.Object) error {
 	if err != nil {
 		return err
 	}
-	defer end()
-	errs := metadata.ValidateUpdate(obj, old)
+	var errs field.ErrorList
+	defer func() { end(len(errs) == 0) }()
+	errs = metadata.ValidateUpdate(obj, old)
 	if u.rules.Validate != nil {
 		errs = append(errs, u.rules.Validate(obj, old)...)
 	}

@@ -3,9 +3,11 @@ package resourcequota
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/informer"
@@ -89,8 +91,12 @@ func (c *counted) Apply(changes []informer.Change, revision int64) {
 	for _, change := range changes {
 		was := c.objects[change.Namespace][change.Name]
 		replaced := !change.Deleted && was != nil && change.Object != nil && was.GetUID() != change.Object.GetUID()
-		if was != nil && (change.Deleted || replaced) {
+		switch {
+		case was != nil && (change.Deleted || replaced):
 			gone = append(gone, was)
+		case change.Deleted:
+			// It came and went between two statements. Its creation was charged before its deletion.
+			gone = append(gone, counting(change.Namespace, change.Name, types.UID(change.UID), strconv.FormatInt(change.Revision, 10)))
 		}
 		switch {
 		case change.Deleted:
@@ -111,9 +117,12 @@ func (c *counted) put(namespace, name string, obj scheme.Object) {
 	if c.objects[namespace] == nil {
 		c.objects[namespace] = map[string]scheme.Object{}
 	}
-	c.objects[namespace][name] = &metav1.PartialObjectMetadata{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()},
-	}
+	c.objects[namespace][name] = counting(namespace, name, obj.GetUID(), obj.GetResourceVersion())
+}
+
+// counting returns what is kept of an object that is only counted.
+func counting(namespace, name string, uid types.UID, version string) scheme.Object {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, ResourceVersion: version}}
 }
 
 // move records that the cache is at revision. The caller holds c.mu.

@@ -35,7 +35,7 @@ type Owned[T, O scheme.Object] struct {
 	// Member, unless nil, reports whether an object that an owner selects is one that it takes.
 	Member func(owner O, obj T) bool
 	// Quiet means that an object which an owner controls asks for no reconcile of it, as ControllerRevisions of
-	// DaemonSets in Kubernetes.
+	// DaemonSets and StatefulSets in Kubernetes.
 	Quiet bool
 	// Also, unless nil, is called for each change besides.
 	Also func(q Queue, old, now T)

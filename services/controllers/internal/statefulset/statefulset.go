@@ -57,6 +57,7 @@ func New(d controller.Deps) *controller.Spec {
 	}
 	r.revisions = controller.OwnedBy[*appsv1.ControllerRevision](d, r.sets)
 	r.revisions.Selects = selects
+	r.revisions.Quiet = true // Who changes its revisions has time to change several.
 	return &controller.Spec{
 		Name: name, Resource: "statefulsets", Workers: workers, Events: r.events, For: r.sets,
 		Watches:   []controller.Watch{r.pods, r.revisions, controller.On(r.claims, r.claimChanged)},

@@ -31,6 +31,9 @@ func (a *Agent) housekeep(ctx context.Context) error {
 	}
 	var faults []error
 	for uid, state := range running {
+		if state.Err != nil {
+			continue
+		}
 		faults = append(faults, a.keepHouse(ctx, uid, state, wanted(uid)))
 	}
 	a.forgetProbes()

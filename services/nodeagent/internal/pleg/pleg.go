@@ -129,6 +129,7 @@ func (p *PLEG) relist(ctx context.Context) error {
 	fresh := podstate.Group(sandboxes, containers)
 	p.mu.Lock()
 	old := p.pods
+	p.hold(fresh, old)
 	p.pods, p.listed = fresh, began
 	close(p.renewed)
 	p.renewed = make(chan struct{})
@@ -154,13 +155,31 @@ func (p *PLEG) relist(ctx context.Context) error {
 	return nil
 }
 
+// hold keeps what was known of pods that the runtime can no longer read.
+func (p *PLEG) hold(fresh, old map[string]*podstate.Pod) {
+	for uid, pod := range fresh {
+		if pod.Err == nil {
+			continue
+		}
+		before := old[uid]
+		if before == nil || before.Err == nil {
+			p.logger.Error("the runtime cannot read a pod, which waits until it can", "namespace", pod.Namespace, "name", pod.Name, "uid", uid, "err", pod.Err)
+		}
+		if before != nil {
+			held := *before
+			held.Err = pod.Err
+			fresh[uid] = &held
+		}
+	}
+}
+
 // same reports whether two states of a pod have the same sandboxes and containers in the same
 // states.
 func same(a, b *podstate.Pod) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if len(a.Sandboxes) != len(b.Sandboxes) || len(a.Containers) != len(b.Containers) {
+	if (a.Err == nil) != (b.Err == nil) || len(a.Sandboxes) != len(b.Sandboxes) || len(a.Containers) != len(b.Containers) {
 		return false
 	}
 	for i := range a.Sandboxes {

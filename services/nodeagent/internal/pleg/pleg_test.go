@@ -175,3 +175,37 @@ func TestEventsHasten(t *testing.T) {
 		}
 	})
 }
+
+// TestAPodThatCannotBeRead: it stays as it was known, with the error, and others go on.
+func TestAPodThatCannotBeRead(t *testing.T) {
+	m := &machine{}
+	m.set(nil, container("u", "1", runtime.Running), container("v", "2", runtime.Running))
+	run(t, m, func(t *testing.T, p *pleg.PLEG, told func() []string) {
+		told()
+		unread := container("u", "1", runtime.Exited)
+		unread.Err = errors.New("busy")
+		m.set(nil, unread, container("v", "2", runtime.Exited))
+		time.Sleep(pleg.Period + 100*time.Millisecond)
+		if got := told(); !slices.Contains(got, "u") || !slices.Contains(got, "v") {
+			t.Errorf("told %q, want both", got)
+		}
+		for range 2 {
+			held := p.Pod("u")
+			if held.Err == nil || len(held.Containers) != 1 || held.Containers[0].State != runtime.Running {
+				t.Errorf("the pod is %+v", held)
+			}
+			if other := p.Pod("v"); other.Err != nil || other.Containers[0].State != runtime.Exited {
+				t.Errorf("the other pod is %+v", other)
+			}
+			time.Sleep(pleg.Period)
+			if got := told(); len(got) != 0 {
+				t.Errorf("told %q although nothing changed", got)
+			}
+		}
+		m.set(nil, container("u", "1", runtime.Running), container("v", "2", runtime.Exited))
+		time.Sleep(pleg.Period)
+		if got := told(); !slices.Equal(got, []string{"u"}) || p.Pod("u").Err != nil {
+			t.Errorf("told %q when it can be read again: %+v", got, p.Pod("u"))
+		}
+	})
+}

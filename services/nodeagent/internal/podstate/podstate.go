@@ -16,6 +16,8 @@ type Pod struct {
 	// Sandboxes and Containers are newest first.
 	Sandboxes  []runtime.Sandbox
 	Containers []runtime.Container
+	// Err is why the runtime could not read one of them. What is known of the pod is not to be acted on then.
+	Err error
 }
 
 // Group groups the runtime's sandboxes and containers into pods by UID.
@@ -32,10 +34,12 @@ func Group(sandboxes []runtime.Sandbox, containers []runtime.Container) map[stri
 	for _, s := range sandboxes {
 		p := of(s.PodUID, s.PodName, s.Namespace)
 		p.Sandboxes = append(p.Sandboxes, s)
+		p.Err = cmp.Or(p.Err, s.Err)
 	}
 	for _, c := range containers {
 		p := of(c.PodUID, c.PodName, c.Namespace)
 		p.Containers = append(p.Containers, c)
+		p.Err = cmp.Or(p.Err, c.Err)
 	}
 	for _, p := range pods {
 		slices.SortFunc(p.Sandboxes, func(a, b runtime.Sandbox) int {

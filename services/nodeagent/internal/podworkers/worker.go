@@ -3,6 +3,7 @@ package podworkers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,8 @@ func (ws *Workers) step(ctx context.Context, w *worker, last *time.Time) bool {
 
 	var outcome Outcome
 	switch {
+	case state.Err != nil:
+		err = fmt.Errorf("reading the pod from the runtime: %w", state.Err)
 	case s.phase == syncing:
 		outcome, err = ws.cfg.Syncer.Sync(stepCtx, s.kind, s.pod, state)
 	case s.phase == terminating && s.orphan:

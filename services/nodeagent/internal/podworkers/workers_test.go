@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,8 @@ type syncer struct {
 	sync func(ctx context.Context) (podworkers.Outcome, error)
 	// terminate implements Terminate.
 	terminate func(ctx context.Context) error
+	// unread returns why the runtime cannot read the pod; nil for a runtime that always can.
+	unread func() error
 }
 
 func (s *syncer) note(step string) {
@@ -60,13 +63,17 @@ func (s *syncer) Terminated(context.Context, *corev1.Pod, *podstate.Pod) error {
 	return nil
 }
 
-// cache is always current, except for a moment after each step.
-type cache struct{}
+// cache is always current, except for a moment after each step. unread, unless nil, returns why a pod cannot be read.
+type cache struct{ unread func() error }
 
-func (cache) NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error) {
+func (c cache) NewerThan(ctx context.Context, uid string, t time.Time) (*podstate.Pod, error) {
 	select {
 	case <-time.After(time.Until(t.Add(10 * time.Millisecond))):
-		return &podstate.Pod{UID: uid}, nil
+		state := &podstate.Pod{UID: uid}
+		if c.unread != nil {
+			state.Err = c.unread()
+		}
+		return state, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -104,7 +111,7 @@ func runFrom(t *testing.T, s *syncer, used podworkers.Syncer, before, test func(
 				return podworkers.Outcome{}, nil
 			}
 		}
-		ws := podworkers.New(podworkers.Config{Syncer: used, Cache: cache{}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ws := podworkers.New(podworkers.Config{Syncer: used, Cache: cache{s.unread}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		before(ws)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -201,6 +208,34 @@ func TestErrorsAreRetried(t *testing.T) {
 		ws.Wake(string(due[0].UID))
 		time.Sleep(time.Second)
 		s.want(t, "create 1", "sync 1")
+	})
+}
+
+// TestNothingIsDoneToAPodThatCannotBeRead: neither synced nor ended, until the runtime can read it.
+func TestNothingIsDoneToAPodThatCannotBeRead(t *testing.T) {
+	var readable atomic.Bool
+	s := &syncer{unread: func() error {
+		if readable.Load() {
+			return nil
+		}
+		return errors.New("busy")
+	}}
+	run(t, s, func(ws *podworkers.Workers) {
+		again := func() {
+			time.Sleep(17 * time.Second)
+			for _, due := range ws.Due(time.Now()) {
+				ws.Wake(string(due.UID))
+			}
+			time.Sleep(5 * time.Second)
+		}
+		ws.Update(pod("1"), podworkers.Create)
+		again()
+		ws.Update(deleted("2", 3), podworkers.Update)
+		again()
+		s.want(t)
+		readable.Store(true)
+		again()
+		s.want(t, "terminate 3", "terminated")
 	})
 }
 

@@ -254,3 +254,62 @@ func TestLongPath(t *testing.T) {
 	}
 	b.sandbox(t, b.pod(t, nil))
 }
+
+// TestOneThatCannotBeRead: one sandbox or container that the runtime cannot read does not hide the others, unless the
+// runtime itself is away.
+func TestOneThatCannotBeRead(t *testing.T) {
+	b, calls := simulate(t, t.TempDir())
+	first := b.pod(t, map[string]string{simulated.AnnotationPrefix + "exit-code.ending": "0"})
+	known := b.sandbox(t, first)
+	if _, err := b.client.Sandboxes(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	busy := status.Error(codes.Unknown, "remove netns: device or resource busy")
+	calls.fail("PodSandboxStatus", busy)
+	calls.fail("ContainerStatus", busy)
+	second := b.pod(t, nil)
+	unread := b.sandbox(t, second)
+	container := b.start(t, known, b.shell(t, "ending", "true"), first)
+	list := func() (map[string]runtime.Sandbox, runtime.Container) {
+		t.Helper()
+		sandboxes, err := b.client.Sandboxes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]runtime.Sandbox{}
+		for _, s := range sandboxes {
+			found[s.ID] = s
+		}
+		containers, err := b.client.Containers(t.Context())
+		if err != nil || len(containers) != 1 {
+			t.Fatalf("got %v, %v", containers, err)
+		}
+		return found, containers[0]
+	}
+	sandboxes, c := list()
+	if s := sandboxes[known]; s.Err != nil || len(s.IPs) == 0 {
+		t.Errorf("a sandbox that was read before: %+v", s)
+	}
+	if s := sandboxes[unread]; s.Err == nil || s.PodUID != second.UID || !s.Ready {
+		t.Errorf("a sandbox that cannot be read: %+v", s)
+	}
+	if c.Err == nil || c.ID != container || c.PodUID != first.UID || c.SandboxID != known || c.Name != "ending" {
+		t.Errorf("a container that cannot be read: %+v", c)
+	}
+	if err := b.client.StopSandbox(t.Context(), unread); err != nil {
+		t.Fatal(err)
+	}
+	if sandboxes, _ = list(); sandboxes[unread].Err != nil || sandboxes[unread].Ready {
+		t.Errorf("a stopped sandbox, which has nothing more to read: %+v", sandboxes[unread])
+	}
+	calls.fail("PodSandboxStatus", nil)
+	calls.fail("ContainerStatus", nil)
+	if _, c = list(); c.Err != nil {
+		t.Errorf("when it can be read again: %v", c.Err)
+	}
+	third := b.sandbox(t, b.pod(t, nil))
+	calls.fail("PodSandboxStatus", status.Error(codes.Unavailable, "connection refused"))
+	if found, err := b.client.Sandboxes(t.Context()); !errors.Is(err, runtime.ErrUnavailable) {
+		t.Errorf("a runtime that went away when %s was to be read: %v, %v", third, found, err)
+	}
+}

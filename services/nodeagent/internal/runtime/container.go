@@ -105,8 +105,8 @@ func (c *Client) Container(ctx context.Context, id string) (Container, error) {
 	return containerOf(answer.GetStatus()), nil
 }
 
-// Containers lists the containers with their full state, ended ones included. The maps in the
-// result are shared: do not modify them.
+// Containers lists the containers with their full state, ended ones included. One that the runtime cannot read fails
+// alone: see Container.Err. The maps in the result are shared: do not modify them.
 func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	listing, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -127,7 +127,13 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 				continue // removed since it was listed
 			}
 			if err != nil {
-				return nil, fmt.Errorf("listing the containers: %w", err)
+				if !ofOne(err) {
+					return nil, fmt.Errorf("listing the containers: %w", err)
+				}
+				read = listedContainer(item)
+				read.SandboxID, read.Err = item.GetPodSandboxId(), err
+				containers = append(containers, read)
+				continue
 			}
 			read.SandboxID = item.GetPodSandboxId()
 			record = containerRecord{state: criState(read.State), container: read}
@@ -139,6 +145,14 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 	c.containers = known
 	c.mu.Unlock()
 	return containers, nil
+}
+
+// listedContainer returns what the list says of a container.
+func listedContainer(c *cri.Container) Container {
+	return containerOf(&cri.ContainerStatus{
+		Id: c.GetId(), Metadata: c.GetMetadata(), State: c.GetState(), CreatedAt: c.GetCreatedAt(), Image: c.GetImage(), ImageRef: c.GetImageRef(),
+		Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
+	})
 }
 
 // oomWithin is the time after a kill in which the runtime may still learn that the kernel's OOM

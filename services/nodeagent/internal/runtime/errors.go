@@ -77,6 +77,17 @@ func failed(call string, err error) error {
 	return e
 }
 
+// ofOne reports whether a failed call says something of the sandbox or container that it was about: the runtime answered
+// and can be asked about others.
+func ofOne(err error) bool {
+	for _, kind := range []error{ErrTimeout, ErrUnavailable, ErrUnsupported, context.Canceled} {
+		if errors.Is(err, kind) {
+			return false
+		}
+	}
+	return true
+}
+
 // Describe returns the text of a runtime's error as the kubelet puts it into Events: without what
 // callers added about the call.
 func Describe(err error) string {

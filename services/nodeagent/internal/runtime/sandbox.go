@@ -57,8 +57,8 @@ func (c *Client) Sandbox(ctx context.Context, id string) (Sandbox, error) {
 	return sandboxOf(answer.GetStatus()), nil
 }
 
-// Sandboxes lists the sandboxes with their addresses, including those that are not ready. The maps
-// in the result are shared: do not modify them.
+// Sandboxes lists the sandboxes with their addresses, including those that are not ready. One that the runtime cannot
+// read fails alone: see Sandbox.Err. The maps in the result are shared: do not modify them.
 func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 	listing, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -78,7 +78,16 @@ func (c *Client) Sandboxes(ctx context.Context) ([]Sandbox, error) {
 				continue // removed since it was listed
 			}
 			if err != nil {
-				return nil, fmt.Errorf("listing the sandboxes: %w", err)
+				if !ofOne(err) {
+					return nil, fmt.Errorf("listing the sandboxes: %w", err)
+				}
+				read = listedSandbox(item)
+				if read.Ready {
+					read.Err = err
+					sandboxes = append(sandboxes, read)
+					continue
+				}
+				// It has no addresses any more, so nothing is missing.
 			}
 			record = sandboxRecord{state: sandboxState(read.Ready), sandbox: read}
 		}
@@ -103,6 +112,13 @@ func sandboxState(ready bool) cri.PodSandboxState {
 		return cri.PodSandboxState_SANDBOX_READY
 	}
 	return cri.PodSandboxState_SANDBOX_NOTREADY
+}
+
+// listedSandbox returns what the list says of a sandbox.
+func listedSandbox(s *cri.PodSandbox) Sandbox {
+	return sandboxOf(&cri.PodSandboxStatus{
+		Id: s.GetId(), Metadata: s.GetMetadata(), State: s.GetState(), CreatedAt: s.GetCreatedAt(), Labels: s.GetLabels(), Annotations: s.GetAnnotations(),
+	})
 }
 
 func sandboxOf(s *cri.PodSandboxStatus) Sandbox {

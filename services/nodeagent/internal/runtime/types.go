@@ -111,6 +111,8 @@ type Sandbox struct {
 	Labels          map[string]string
 	Annotations     map[string]string
 	HostNetwork     bool
+	// Err is why a listed sandbox could not be read. Its addresses are missing then.
+	Err error
 }
 
 // ContainerState is the state of a container in its lifecycle.
@@ -261,6 +263,8 @@ type Container struct {
 	// Resources are the container's settings of CPU and memory; nil if the
 	// runtime does not report them (containerd before 1.7).
 	Resources *Resources
+	// Err is why a listed container could not be read. What happened to it is missing then.
+	Err error
 }
 
 // Auth holds the credentials for a registry. All fields empty means no credentials.

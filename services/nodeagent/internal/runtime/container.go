@@ -150,8 +150,8 @@ func (c *Client) Containers(ctx context.Context) ([]Container, error) {
 // listedContainer returns what the list says of a container.
 func listedContainer(c *cri.Container) Container {
 	return containerOf(&cri.ContainerStatus{
-		Id: c.GetId(), Metadata: c.GetMetadata(), State: c.GetState(), CreatedAt: c.GetCreatedAt(), Image: c.GetImage(), ImageRef: c.GetImageRef(),
-		Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
+		Id: c.GetId(), Metadata: c.GetMetadata(), State: c.GetState(), CreatedAt: c.GetCreatedAt(),
+		Image: c.GetImage(), ImageRef: c.GetImageRef(), Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
 	})
 }
 

@@ -117,7 +117,8 @@ func sandboxState(ready bool) cri.PodSandboxState {
 // listedSandbox returns what the list says of a sandbox.
 func listedSandbox(s *cri.PodSandbox) Sandbox {
 	return sandboxOf(&cri.PodSandboxStatus{
-		Id: s.GetId(), Metadata: s.GetMetadata(), State: s.GetState(), CreatedAt: s.GetCreatedAt(), Labels: s.GetLabels(), Annotations: s.GetAnnotations(),
+		Id: s.GetId(), Metadata: s.GetMetadata(), State: s.GetState(), CreatedAt: s.GetCreatedAt(),
+		Labels: s.GetLabels(), Annotations: s.GetAnnotations(),
 	})
 }
 

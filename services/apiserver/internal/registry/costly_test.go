@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
@@ -19,19 +21,8 @@ import (
 func TestCostlyValidationsWait(t *testing.T) {
 	w := newWorld(t)
 	policies, maps := resource[*admissionregistrationv1.ValidatingAdmissionPolicy](w), resource[*corev1.ConfigMap](w)
-	policy := func(name string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-		p := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		p.Spec.Validations = []admissionregistrationv1.Validation{{Expression: "true"}}
-		p.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			},
-		}}}
-		return p
-	}
 	create := func(ctx context.Context, name string) error {
-		_, err := policies.Create(ctx, "", policy(name), metav1.CreateOptions{})
+		_, err := policies.Create(ctx, "", policy(name, "true", 1), metav1.CreateOptions{})
 		return err
 	}
 	update := func(ctx context.Context) error {
@@ -67,4 +58,58 @@ func TestCostlyValidationsWait(t *testing.T) {
 			t.Errorf("got %v after the others", err)
 		}
 	}
+}
+
+// TestInvalidObjectsAreChargedToTheirUser has a user who sends many costly objects that are invalid wait for the next
+// turn, and no one else.
+func TestInvalidObjectsAreChargedToTheirUser(t *testing.T) {
+	w := newWorld(t)
+	policies := resource[*admissionregistrationv1.ValidatingAdmissionPolicy](w)
+	if _, err := policies.Create(t.Context(), "", policy("first", "true", 1), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, send := range map[string]func(ctx context.Context) error{
+		"create": func(ctx context.Context) error {
+			_, err := policies.Create(ctx, "", policy("p", "object.(", 64), metav1.CreateOptions{})
+			return err
+		},
+		"update": func(ctx context.Context) error {
+			_, err := policies.Update(ctx, "", "first", func(current scheme.Object) (scheme.Object, error) {
+				next := current.DeepCopyObject().(*admissionregistrationv1.ValidatingAdmissionPolicy)
+				next.Spec = policy("first", "object.(", 64).Spec
+				return next, nil
+			}, registry.UpdateOptions{})
+			return err
+		},
+	} {
+		as := func(user string) context.Context { return authn.WithUser(t.Context(), authn.User{Name: user + name}) }
+		for began := time.Now(); ; {
+			// The debt grows until it takes longer to pay off than this request lasts.
+			ctx, cancel := context.WithTimeout(as("hostile"), 100*time.Millisecond)
+			err := send(ctx)
+			cancel()
+			if apierrors.IsTimeout(err) {
+				break
+			}
+			if !apierrors.IsInvalid(err) || time.Since(began) > time.Minute {
+				t.Fatalf("%s: got %v after %v", name, err, time.Since(began))
+			}
+		}
+		if err := send(as("other")); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: another user got %v", name, err)
+		}
+	}
+}
+
+// policy returns a policy with so many rules of one expression.
+func policy(name, expression string, rules int) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	p := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.Spec.Validations = slices.Repeat([]admissionregistrationv1.Validation{{Expression: expression}}, rules)
+	p.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		},
+	}}}
+	return p
 }

@@ -276,13 +276,12 @@ func (u *updating) prepare(obj, old scheme.Object) {
 }
 
 func (u *updating) validate(ctx context.Context, obj, old scheme.Object) error {
+	errs := metadata.ValidateUpdate(obj, old)
 	end, err := u.resource.registry.turns.Take(ctx, u.resource.strategy)
 	if err != nil {
 		return err
 	}
-	var errs field.ErrorList
 	defer func() { end(len(errs) == 0) }()
-	errs = metadata.ValidateUpdate(obj, old)
 	if u.rules.Validate != nil {
 		errs = append(errs, u.rules.Validate(obj, old)...)
 	}

@@ -51,20 +51,21 @@ func (p *plane) drive(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() {
-		renewed := time.Time{}
-		for ctx.Err() == nil {
-			// An error is that of a fault: the apiserver restarts, or another writer was first.
-			if time.Since(renewed) > 10*time.Second && d.renew(ctx) == nil {
-				renewed = time.Now()
+	// A round with many pods takes longer than nodes may be silent. An error is that of a fault: the apiserver restarts, or
+	// another writer was first.
+	again := func(pause time.Duration, do func(context.Context) error) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				_ = do(ctx)
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
 			}
-			_ = d.round(ctx)
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * pause):
-			}
-		}
-	})
+		})
+	}
+	again(10*time.Second, d.renew)
+	again(2*pause, d.round)
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 

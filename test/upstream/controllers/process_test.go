@@ -19,7 +19,7 @@ import (
 
 const (
 	// patience bounds the start of a process, on a busy machine.
-	patience = 5 * time.Minute
+	patience = 15 * time.Minute
 	// endPatience bounds the time in which a process must end after a signal.
 	endPatience = 20 * time.Second
 	pause       = 100 * time.Millisecond

@@ -195,7 +195,9 @@ func New(cfg Config) (*Agent, error) {
 		NodeName: cfg.NodeName, Runtime: cfg.Runtime, Pods: a.held, Wanted: a.pods.Get, VolumePaths: a.volumes.Paths,
 		DataDir: cfg.DataDir, LocalVolumesDir: cfg.LocalVolumesDir, Proc: os.DirFS("/proc"), Logger: cfg.Logger,
 	})
-	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger})
+	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger, Unread: func(pod *corev1.Pod, err error) {
+		a.events.Event(pod, corev1.EventTypeWarning, "FailedSync", "error determining status: %s", runtime.Describe(err))
+	}})
 	a.shutdown = a.newShutdown()
 	a.factory = informer.NewFactory(informer.FactoryConfig{
 		Source: cfg.Source, Table: cfg.Client.Table(), Logger: cfg.Logger, Registerer: cfg.Registerer,

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,6 +48,7 @@ type world struct {
 	level   slog.Level  // of the log
 	away    atomic.Bool // whether all calls of the agents fail
 	real    bool        // whether the runtime starts containers
+	faults  sync.Map    // by name of a call, the error of the simulated runtime
 }
 
 func newWorld(t *testing.T, objs ...scheme.Object) *world {
@@ -60,7 +62,9 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}},
 	)...)
-	sim, err := simulated.New(simulated.Config{Dir: filepath.Join(w.dir, "sim"), PodCIDR: netip.MustParsePrefix("10.200.0.0/24"), Logger: w.logger()})
+	sim, err := simulated.New(simulated.Config{
+		Dir: filepath.Join(w.dir, "sim"), PodCIDR: netip.MustParsePrefix("10.200.0.0/24"), Logger: w.logger(), Fail: w.fault,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +89,12 @@ func newWorld(t *testing.T, objs ...scheme.Object) *world {
 		}
 	})
 	return w
+}
+
+func (w *world) fault(call string) error {
+	fault, _ := w.faults.Load(call)
+	err, _ := fault.(error)
+	return err
 }
 
 func (w *world) logger() *slog.Logger {

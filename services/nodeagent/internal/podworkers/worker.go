@@ -85,6 +85,9 @@ func (ws *Workers) step(ctx context.Context, w *worker, last *time.Time) bool {
 	switch {
 	case state.Err != nil:
 		err = fmt.Errorf("reading the pod from the runtime: %w", state.Err)
+		if !s.orphan {
+			ws.cfg.Unread(s.pod, state.Err)
+		}
 	case s.phase == syncing:
 		outcome, err = ws.cfg.Syncer.Sync(stepCtx, s.kind, s.pod, state)
 	case s.phase == terminating && s.orphan:

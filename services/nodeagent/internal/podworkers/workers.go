@@ -88,7 +88,9 @@ type Config struct {
 	ResyncPeriod time.Duration
 	// RetryPeriod is the delay before a retry after an error; 10 s when 0.
 	RetryPeriod time.Duration
-	Logger      *slog.Logger
+	// Unread is called when the runtime cannot read a pod that the API has, so that nothing can be done to it; may be nil.
+	Unread func(pod *corev1.Pod, err error)
+	Logger *slog.Logger
 }
 
 // Workers holds the workers of all pods on the node. Any goroutine may use it.
@@ -109,6 +111,9 @@ func New(cfg Config) *Workers {
 	}
 	if cfg.RetryPeriod == 0 {
 		cfg.RetryPeriod = 10 * time.Second
+	}
+	if cfg.Unread == nil {
+		cfg.Unread = func(*corev1.Pod, error) {}
 	}
 	return &Workers{cfg: cfg, workers: map[string]*worker{}, started: make(chan struct{}, 1)}
 }

@@ -111,7 +111,8 @@ func runFrom(t *testing.T, s *syncer, used podworkers.Syncer, before, test func(
 				return podworkers.Outcome{}, nil
 			}
 		}
-		ws := podworkers.New(podworkers.Config{Syncer: used, Cache: cache{s.unread}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		ws := podworkers.New(podworkers.Config{Syncer: used, Cache: cache{s.unread}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Unread: func(pod *corev1.Pod, err error) { s.note("unread " + pod.ResourceVersion + " " + err.Error()) }})
 		before(ws)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -232,10 +233,11 @@ func TestNothingIsDoneToAPodThatCannotBeRead(t *testing.T) {
 		again()
 		ws.Update(deleted("2", 3), podworkers.Update)
 		again()
-		s.want(t)
+		told := []string{"unread 1 busy", "unread 1 busy", "unread 2 busy", "unread 2 busy"}
+		s.want(t, told...)
 		readable.Store(true)
 		again()
-		s.want(t, "terminate 3", "terminated")
+		s.want(t, append(told, "terminate 3", "terminated")...)
 	})
 }
 

@@ -195,9 +195,7 @@ func New(cfg Config) (*Agent, error) {
 		NodeName: cfg.NodeName, Runtime: cfg.Runtime, Pods: a.held, Wanted: a.pods.Get, VolumePaths: a.volumes.Paths,
 		DataDir: cfg.DataDir, LocalVolumesDir: cfg.LocalVolumesDir, Proc: os.DirFS("/proc"), Logger: cfg.Logger,
 	})
-	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger, Unread: func(pod *corev1.Pod, err error) {
-		a.events.Event(pod, corev1.EventTypeWarning, "FailedSync", "error determining status: %s", runtime.Describe(err))
-	}})
+	a.workers = podworkers.New(podworkers.Config{Syncer: a.lifecycle, Cache: a.pleg, Logger: cfg.Logger, Unread: a.unread})
 	a.shutdown = a.newShutdown()
 	a.factory = informer.NewFactory(informer.FactoryConfig{
 		Source: cfg.Source, Table: cfg.Client.Table(), Logger: cfg.Logger, Registerer: cfg.Registerer,
@@ -205,6 +203,11 @@ func New(cfg Config) (*Agent, error) {
 	})
 	metric.Register(cfg.Registerer, newMetrics(a))
 	return a, nil
+}
+
+// unread records that nothing can be done to a pod, since the runtime cannot read it.
+func (a *Agent) unread(pod *corev1.Pod, err error) {
+	a.events.Event(pod, corev1.EventTypeWarning, "FailedSync", "error determining status: %s", runtime.Describe(err))
 }
 
 // Address returns the node's address.

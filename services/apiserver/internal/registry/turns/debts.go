@@ -15,7 +15,7 @@ const (
 	share = 1.0 / 16
 	// allowed is the time that they may take at once.
 	allowed = 50 * time.Millisecond
-	// users is of how many users debts are known; those who failed last stay.
+	// users is of how many users debts are known; those who sent costly objects last stay.
 	users = 4096
 )
 

@@ -19,7 +19,7 @@ import (
 
 const (
 	// patience bounds the start of a process, and each step of a load, on a busy machine.
-	patience = 15 * time.Minute
+	patience = 30 * time.Minute
 	// endPatience bounds the time in which a process must end after a signal.
 	endPatience = 20 * time.Second
 	pause       = 100 * time.Millisecond

@@ -115,6 +115,31 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// TestQuietRevisions checks that a change of a revision asks for no reconcile of its set, as in Kubernetes, and that
+// the next reconcile restores what is missing.
+func TestQuietRevisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plane(t)
+		p.Start()
+		controltest.Create(p, set(0))
+		settle()
+		revisions := controltest.List[*appsv1.ControllerRevision](p)
+		if len(revisions) != 1 {
+			t.Fatalf("got %d revisions, want 1", len(revisions))
+		}
+		p.Remove(revisions[0])
+		settle()
+		if n := len(controltest.List[*appsv1.ControllerRevision](p)); n != 0 {
+			t.Errorf("got %d revisions, want none before the next reconcile", n)
+		}
+		scale(p, 1)
+		settle()
+		if got := controltest.List[*appsv1.ControllerRevision](p); len(got) != 1 || got[0].Name != revisions[0].Name {
+			t.Errorf("got revisions %v, want %s again", got, revisions[0].Name)
+		}
+	})
+}
+
 // TestCollision checks that a revision whose name is taken gets another, and that this is counted.
 func TestCollision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -100,6 +100,10 @@ func TestConnections(t *testing.T) {
 		"metadata":{"name":"reader"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"reader"},
 		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"ann"}]}`)
 	ann := map[string]string{"Impersonate-User": "ann"}
+	harness.Eventually(t, "the authorizer knows the role of ann", func() bool {
+		_, answer := send("GET", pods+"/p/exec?command=ls", "", ann)
+		return !strings.Contains(answer, `cannot get resource \"pods/exec\"`)
+	})
 	connect("GET", "exec?command=ls", ann, 403, `cannot create resource \"pods/exec\"`)
 	connect("POST", "exec?command=ls", ann, 403, `cannot create resource \"pods/exec\"`)
 	connect("GET", "attach", ann, 403, `cannot get resource \"pods/attach\"`)

@@ -112,13 +112,21 @@ func (g group) flags(cfg config) []string {
 }
 
 // environment returns the environment of the go tool. Only the race detector needs cgo. Without it,
-// everything is compiled like the released programs, which saves compiling most packages twice.
+// everything is compiled like the released programs, which saves compiling most packages twice. The linker
+// ends before it needs a second collection of its garbage, which takes a quarter off its CPU time.
 func (g group) environment() []string {
-	if g.race {
-		return append(os.Environ(), "CGO_ENABLED=1")
+	env := os.Environ()
+	if ownGOGC() {
+		env = append(env, "GOGC=400")
 	}
-	return os.Environ()
+	if g.race {
+		env = append(env, "CGO_ENABLED=1")
+	}
+	return env
 }
+
+// ownGOGC reports whether the go tool's GOGC is ours, and is to be kept from the tests.
+func ownGOGC() bool { return os.Getenv("GOGC") == "" }
 
 // compile compiles everything that the group's tests link.
 func compile(ctx context.Context, cfg config, g group, r *report) error {
@@ -163,6 +171,9 @@ func test(ctx context.Context, cfg config, g group, r *report) error {
 	flags := []string{
 		"test", "-json", "-vet=off", "-timeout", cfg.timeout.String(),
 		"-p", fmt.Sprint(cfg.packages), "-parallel", fmt.Sprint(cfg.parallel),
+	}
+	if ownGOGC() {
+		flags = append(flags, "-exec", "env -u GOGC")
 	}
 	if cfg.count > 0 {
 		flags = append(flags, "-count", fmt.Sprint(cfg.count))

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 var (
@@ -303,15 +304,19 @@ spec: {selector: {app: %s}, ports: [{port: 80}]}
 	if err := p.endpoints(ctx, home, n/each*each); err != nil {
 		return err
 	}
-	pods, err := p.named("pods", home)
-	if err != nil {
-		return err
-	}
+	pods := p.typed().CoreV1().Pods(home)
 	old, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	left := map[types.UID]bool{}
+	for _, pod := range old.Items {
+		left[pod.UID] = true
+	}
+	// A deletion of the collection may not end in time, and would then delete new pods when it is sent again.
+	if err := many(ctx, len(old.Items), func(ctx context.Context, i int) error {
+		return pods.Delete(ctx, old.Items[i].Name, metav1.DeleteOptions{})
+	}); err != nil {
 		return err
 	}
 	if err := await(ctx, "the end of the old pods", func(ctx context.Context) error {
@@ -320,10 +325,8 @@ spec: {selector: {app: %s}, ports: [{port: 80}]}
 			return err
 		}
 		for _, pod := range found.Items {
-			for _, gone := range old.Items {
-				if pod.GetUID() == gone.GetUID() {
-					return fmt.Errorf("%s is left", pod.GetName())
-				}
+			if left[pod.UID] {
+				return fmt.Errorf("%s is left", pod.Name)
 			}
 		}
 		return nil

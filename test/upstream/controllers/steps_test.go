@@ -257,12 +257,13 @@ func await(ctx context.Context, what string, check func(ctx context.Context) err
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
+		began := time.Now()
 		err := check(ctx)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(max(pause, 10*time.Since(began))): // What is measured shares the processors.
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w", what, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -152,16 +151,10 @@ func (r *Resource) DeleteCollection(ctx context.Context, namespace string, del m
 	if err != nil {
 		return nil, err
 	}
-	err = meta.EachListItem(found, func(item runtime.Object) error {
-		obj, err := meta.Accessor(item)
-		if err != nil {
-			return apierrors.NewInternalError(err)
-		}
+	err = deletion.Each(ctx, found, func(obj metav1.Object) error {
 		one := deletion.One{Namespace: obj.GetNamespace(), Name: obj.GetName(), Options: del, Within: namespace, Collection: true}
-		if _, _, err := r.delete(ctx, one); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
+		_, _, err := r.delete(ctx, one)
+		return err
 	})
 	if err != nil {
 		return nil, err

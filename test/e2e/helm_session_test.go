@@ -21,7 +21,8 @@ import (
 // waiting sets --wait, for objects that a controller makes ready.
 func waiting(install *action.Install) { install.Wait = true }
 
-// unstored leaves out the kinds that no controller makes ready.
+// unstored leaves out the claim, which no pod uses and no volume is bound to, and the workloads besides the front: the
+// story "Helm waits for workloads" has them.
 const unstored = "stored=false"
 
 // helmLife follows one release from a dry run to the end of its history.
@@ -79,7 +80,7 @@ func helmLife(t *testing.T, p *plane.Plane) {
 		}
 	}
 
-	// An upgrade that leaves out the kinds without a controller removes them.
+	// An upgrade that leaves out kinds removes their objects.
 	password := field(t, p, "life", "secret/shop-password", ".data.password")
 	upgraded := must[*release.Release](t)(h.upgrade(t, "shop", func(upgrade *action.Upgrade) { upgrade.Wait = true }, unstored, "replicas=3"))
 	if upgraded.Version != 2 || upgraded.Info.Status != release.StatusDeployed {

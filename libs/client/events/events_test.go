@@ -195,13 +195,24 @@ func TestRunEndsWithoutTheAPI(t *testing.T) {
 	})
 }
 
-func TestFullQueueNeverBlocks(t *testing.T) {
-	r := events.New(fake.New(scheme.New()), "x", "")
-	for i := range 3000 {
-		r.Event(pod("web"), corev1.EventTypeNormal, "Started", "started %d", i)
-	}
+// TestFullQueue checks that events which nobody writes yet hold up nobody: the first thousand are kept.
+func TestFullQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.New(scheme.New())
+		r := events.New(c, "x", "")
+		for i := range 3000 {
+			r.Event(pod(fmt.Sprintf("web-%d", i)), corev1.EventTypeNormal, "Started", "started")
+		}
+		stop := start(t, r)
+		synctest.Wait()
+		stop()
+		if n := len(list(t, c)); n != 1000 {
+			t.Errorf("got %d events, want 1000", n)
+		}
+	})
 }
 
+// TestNilRecorder checks that no recorder is one that records nothing: it must not panic.
 func TestNilRecorder(*testing.T) {
 	var r *events.Recorder
 	r.Event(pod("web"), corev1.EventTypeNormal, "Started", "started")

@@ -30,7 +30,12 @@ func command() *cobra.Command {
 	var kubeconfig adminKubeconfig
 	return daemon.Command{
 		Use: "apiserver", Short: "Serves the Kubernetes API from etcd and publishes its changes on NATS", Version: version,
-		Flags: func(set *pflag.FlagSet) { shared.Bus(set); apiFlags(set, &cfg); kubeconfig.flags(set) },
+		Flags: func(set *pflag.FlagSet) {
+			shared.Bus(set)
+			apiFlags(set, &cfg)
+			kubeconfig.flags(set)
+			cfg.Flags = func() map[string]string { return daemon.Values(set) }
+		},
 		Probe: func() daemon.Probe { return probe(&cfg) },
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			cfg.Bus.NATS, cfg.Logger, cfg.Trace = shared.BusConfig(log), log, shared.Trace()

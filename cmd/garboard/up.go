@@ -24,7 +24,10 @@ func upCommand() *cobra.Command {
 	return daemon.Command{
 		Use: "up", Short: "Run the whole plane in this process, with embedded etcd and NATS",
 		Version: version, LogLevel: "warn",
-		Flags: func(flags *pflag.FlagSet) { upFlags(flags, &cfg) },
+		Flags: func(flags *pflag.FlagSet) {
+			upFlags(flags, &cfg)
+			cfg.Flags = func() map[string]string { return daemon.Values(flags) }
+		},
 		Run: func(ctx context.Context, log *slog.Logger) error {
 			cfg.Logger = log
 			plane, err := standalone.New(cfg)

@@ -27,7 +27,6 @@ func notActedOn() map[string][]NotActedOn {
 		"FlowSchema.flowcontrol.apiserver.k8s.io":                 whole("API Priority and Fairness", noFlows),
 		"PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io": whole("API Priority and Fairness", noFlows),
 		"PriorityClass.scheduling.k8s.io":                         whole("DefaultPreemption", "its pods are placed before others, but no pod is preempted for them"),
-		"ClusterTrustBundle.certificates.k8s.io":                  whole("kubelet", "no pod gets it: projected sources of clusterTrustBundle are refused by an Event"),
 		"PodCertificateRequest.certificates.k8s.io":               whole("kubelet", "no certificate is issued, and projected sources of podCertificate are refused by an Event"),
 		"RuntimeClass.node.k8s.io":                                whole("kubelet", "its handler is not used: pods with spec.runtimeClassName are refused by an Event"),
 		"Lease.coordination.k8s.io":                               leaseRows(),

@@ -77,6 +77,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Version is the program's version, which the services report about themselves.
 	Version string
+	// Flags returns the values of the process's flags by name, for the apiserver's /flagz; nil if it is not served.
+	Flags func() map[string]string
 	// Program is the command by which the user runs this program, for its hints on what to type
 	// next.
 	Program string

@@ -182,7 +182,7 @@ func (s services) apiserver(door *door, etcd string) (lifecycle.Stage, error) {
 		Bus:         apiserver.Bus{NATS: s.named("apiserver")},
 		ServiceCIDR: s.cfg.ServiceCIDR, DNSService: s.cfg.DNSService, Admission: s.cfg.Admission, Enablement: s.cfg.Enablement,
 		Logger: s.log("apiserver"), Registerer: s.registerer("apiserver"), Gatherer: s.metrics, Trace: s.trace,
-		Version: s.cfg.Version, Profiling: true,
+		Version: s.cfg.Version, Profiling: true, Flags: s.cfg.Flags,
 	})
 	if err != nil {
 		return lifecycle.Stage{}, err

@@ -91,7 +91,7 @@ var rules = []rule{
 			"services/apiserver/internal/kinds/admissionregistration",
 			"services/controllers/internal/validatingpolicystatus",
 			"services/nodeagent/internal/server",
-			"services/apiserver/internal/http/audit", "services/apiserver/internal/kinds/apiextensions", "services/apiserver/internal/kinds/custom",
+			"services/apiserver/internal/http/audit", "services/apiserver/internal/server/routes/zpages", "services/apiserver/internal/kinds/apiextensions", "services/apiserver/internal/kinds/custom",
 			// The oracles below test/upstream and the conformance suite are modules of their own.
 			"test/upstream", "test/conformance/suite",
 		},

@@ -59,6 +59,7 @@ func (s *Service) busFlags(flags *pflag.FlagSet) {
 		"allow NATS servers on other machines without TLS; tokens and Secrets can then be read in transit")
 	flags.StringVar(&s.bus.User, "nats-user", "", "NATS user name")
 	flags.StringVar(&s.bus.Password, "nats-password", "", "NATS password; preferably set by GARBOARD_NATS_PASSWORD")
+	daemon.Secret(flags, "nats-password")
 	flags.StringVar(&s.bus.CAFile, "nats-ca-file", "", "PEM file of the CA of the NATS servers")
 	flags.StringVar(&s.bus.CertFile, "nats-cert-file", "", "PEM file of the client certificate for NATS")
 	flags.StringVar(&s.bus.KeyFile, "nats-key-file", "", "PEM file of that certificate's key")

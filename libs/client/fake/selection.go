@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,8 @@ func fieldsOf(obj scheme.Object) fields.Set {
 		set["spec.unschedulable"] = strconv.FormatBool(o.Spec.Unschedulable)
 	case *corev1.Namespace:
 		set["status.phase"] = string(o.Status.Phase)
+	case *certificatesv1.ClusterTrustBundle:
+		set["spec.signerName"] = o.Spec.SignerName
 	case *corev1.Secret:
 		set["type"] = string(o.Type)
 	case *corev1.Service:

@@ -30,6 +30,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/server/inspect"
 	"github.com/garboard/garboard/services/apiserver/internal/server/routes"
+	"github.com/garboard/garboard/services/apiserver/internal/server/routes/zpages"
 	etcdsnapshot "github.com/garboard/garboard/services/apiserver/internal/storage/snapshot"
 )
 
@@ -104,9 +105,11 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 	}
 	mux.Handle("/openapi/", schemas)
 	p.serveOpenID(mux, get, accounts)
-	mux.Handle("/{$}", routes.ServePaths(encoder, []string{
-		openid.ConfigurationPath, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", openid.KeysPath, "/readyz", "/version",
-	}))
+	paths := []string{
+		openid.ConfigurationPath, "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", openid.KeysPath, "/readyz", "/statusz", "/version",
+	}
+	mux.Handle("/{$}", routes.ServePaths(encoder, paths))
+	zpages.Serve(mux, routes.APIVersion(), paths, p.cfg.Flags)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if groups.Serves(r.URL.Path) {
 			groups.ServeHTTP(w, r)

@@ -73,7 +73,7 @@ func (u *fields) volume(v *corev1.Volume, path string) {
 	case v.Projected != nil:
 		for i := range v.Projected.Sources {
 			s := &v.Projected.Sources[i]
-			known := s.ConfigMap != nil || s.Secret != nil || s.DownwardAPI != nil || s.ServiceAccountToken != nil
+			known := s.ConfigMap != nil || s.Secret != nil || s.DownwardAPI != nil || s.ServiceAccountToken != nil || s.ClusterTrustBundle != nil
 			u.add(!known, fmt.Sprintf("%s.projected.sources[%d]", path, i))
 		}
 	case v.CSI != nil:

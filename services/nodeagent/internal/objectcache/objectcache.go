@@ -1,5 +1,5 @@
 // Package objectcache reads the objects that pods refer to: ConfigMaps, Secrets, claims with their
-// volumes, and the Services of a namespace. Answers are reused for a short time, so many containers of one pod, and many pods
+// volumes, ClusterTrustBundles, and the Services of a namespace. Answers are reused for a short time, so many containers of one pod, and many pods
 // synced at once, cost one read. While a pod is on the node, its last answers are kept in memory,
 // never on disk: with them its containers can restart while the apiserver is unavailable.
 package objectcache
@@ -12,9 +12,12 @@ import (
 	"sync"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/garboard/garboard/libs/client"
 )
@@ -30,6 +33,7 @@ type Reader struct {
 	services   client.Resource[*corev1.Service]
 	claims     client.Resource[*corev1.PersistentVolumeClaim]
 	volumes    client.Resource[*corev1.PersistentVolume]
+	bundles    client.Resource[*certificatesv1.ClusterTrustBundle]
 	logger     *slog.Logger
 
 	mu      sync.Mutex
@@ -57,6 +61,7 @@ func New(c client.Interface, logger *slog.Logger) *Reader {
 		services:   client.Of[*corev1.Service](c),
 		claims:     client.Of[*corev1.PersistentVolumeClaim](c),
 		volumes:    client.Of[*corev1.PersistentVolume](c),
+		bundles:    client.Of[*certificatesv1.ClusterTrustBundle](c),
 		logger:     logger,
 		answers:    map[key]answer{},
 		kept:       kept{last: map[key]*last{}},
@@ -93,13 +98,33 @@ func (r *Reader) PersistentVolume(ctx context.Context, name string) (*corev1.Per
 	})
 }
 
-// Forget makes the next reads in a namespace fresh. It is called for a new pod: the pod's
+// TrustBundle reads a ClusterTrustBundle.
+func (r *Reader) TrustBundle(ctx context.Context, name string) (*certificatesv1.ClusterTrustBundle, error) {
+	return cached(ctx, r, key{"clustertrustbundle", "", name}, func(ctx context.Context) (*certificatesv1.ClusterTrustBundle, error) {
+		return r.bundles.Get(ctx, "", name, metav1.GetOptions{})
+	})
+}
+
+// TrustBundles reads the ClusterTrustBundles of a signer that have the labels.
+func (r *Reader) TrustBundles(ctx context.Context, signer string, has labels.Selector) ([]*certificatesv1.ClusterTrustBundle, error) {
+	what := key{"clustertrustbundles", "", signer + " " + has.String()}
+	return cached(ctx, r, what, func(ctx context.Context) ([]*certificatesv1.ClusterTrustBundle, error) {
+		of := fields.OneTermEqualSelector("spec.signerName", signer).String()
+		list, _, err := r.bundles.List(ctx, "", metav1.ListOptions{FieldSelector: of, LabelSelector: has.String()})
+		if err != nil {
+			return nil, fmt.Errorf("listing the cluster trust bundles of signer %s: %w", signer, err)
+		}
+		return list, nil
+	})
+}
+
+// Forget makes the next reads in a namespace, and of objects in none, fresh. It is called for a new pod: the pod's
 // containers must see every change made before the pod was created.
 func (r *Reader) Forget(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgets++
-	maps.DeleteFunc(r.answers, func(k key, _ answer) bool { return k.namespace == namespace })
+	maps.DeleteFunc(r.answers, func(k key, _ answer) bool { return k.namespace == namespace || k.namespace == "" })
 }
 
 // named reports a missing object as the kubelet does, with the kind in the singular.

@@ -6,8 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/garboard/garboard/libs/client"
 	"github.com/garboard/garboard/libs/client/fake"
@@ -82,5 +85,45 @@ func change(t *testing.T, api client.Interface, namespace string) {
 	configMaps := client.Of[*corev1.ConfigMap](api)
 	if _, err := configMaps.Update(t.Context(), settings(namespace, "fast"), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTrustBundles: the bundles of a signer with some labels are read once, and anew for a new pod.
+func TestTrustBundles(t *testing.T) {
+	bundle := func(name, signer, tier string) *certificatesv1.ClusterTrustBundle {
+		return &certificatesv1.ClusterTrustBundle{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": tier}},
+			Spec:       certificatesv1.ClusterTrustBundleSpec{SignerName: signer},
+		}
+	}
+	api := fake.New(scheme.New(), bundle("1", "s", "red"), bundle("2", "s", "blue"), bundle("3", "other", "red"))
+	r := New(api, slog.New(slog.DiscardHandler))
+	read := func(has labels.Set) (names string) {
+		t.Helper()
+		list, err := r.TrustBundles(t.Context(), "s", has.AsSelector())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range list {
+			names += b.Name
+		}
+		return names
+	}
+	if red, all := read(labels.Set{"tier": "red"}), read(nil); red != "1" || all != "12" {
+		t.Errorf("read %q with the label, %q without", red, all)
+	}
+	bundles := client.Of[*certificatesv1.ClusterTrustBundle](api)
+	if err := bundles.Delete(t.Context(), "", "1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(nil); got != "12" {
+		t.Errorf("a recent answer was not reused: %q", got)
+	}
+	r.Forget("a")
+	if got := read(nil); got != "2" {
+		t.Errorf("a new pod gets %q", got)
+	}
+	if _, err := r.TrustBundle(t.Context(), "1"); !apierrors.IsNotFound(err) {
+		t.Errorf("reading a bundle that is gone: %v", err)
 	}
 }

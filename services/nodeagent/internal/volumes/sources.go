@@ -124,6 +124,8 @@ func (v *Volumes) projectedFiles(ctx context.Context, pod *corev1.Pod, projected
 				f.mode, f.owner = 0o600, user
 			}
 			more = map[string]file{source.ServiceAccountToken.Path: f}
+		case source.ClusterTrustBundle != nil:
+			more, err = v.trustBundleFiles(ctx, pod, source.ClusterTrustBundle, m)
 		default:
 			err = fmt.Errorf("source %d of the projected volume is of a kind that this node agent does not support", i)
 		}

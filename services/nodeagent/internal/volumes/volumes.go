@@ -13,15 +13,20 @@ import (
 	"strings"
 	"sync"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/garboard/garboard/libs/client"
 )
 
-// References reads the ConfigMaps and Secrets from which volumes are built. Errors are the API's.
+// References reads the objects from which volumes are built. Errors are the API's.
 type References interface {
 	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	TrustBundle(ctx context.Context, name string) (*certificatesv1.ClusterTrustBundle, error)
+	// TrustBundles reads those of a signer that have the labels.
+	TrustBundles(ctx context.Context, signer string, has labels.Selector) ([]*certificatesv1.ClusterTrustBundle, error)
 }
 
 // Claims reads the claims of pods and their volumes. Errors are the API's.

@@ -25,8 +25,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// references holds one ConfigMap and one Secret.
-type references struct{ data map[string]string }
+// references holds one ConfigMap, one Secret and no trust bundle.
+type references struct {
+	trustBundles
+	data map[string]string
+}
 
 func (r references) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
 	if name != "cm" {
@@ -39,7 +42,7 @@ func (references) Secret(_ context.Context, _, name string) (*corev1.Secret, err
 	return &corev1.Secret{Data: map[string][]byte{"key": []byte(name)}}, nil
 }
 
-func newVolumes(t *testing.T, refs references) (*volumes.Volumes, *fake.Client, string) {
+func newVolumes(t *testing.T, refs volumes.References) (*volumes.Volumes, *fake.Client, string) {
 	api := fake.New(scheme.New(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default"}})
 	dir := t.TempDir()
 	return volumes.New(volumes.Config{

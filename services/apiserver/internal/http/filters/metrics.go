@@ -140,7 +140,7 @@ func (m *Metrics) begin(r *http.Request, what []string, long bool) func(code int
 func labels(r *http.Request, target rest.Request, isResource bool) []string {
 	if !isResource {
 		subresource := ""
-		for _, path := range []string{"/livez", "/readyz", "/healthz", "/version", "/metrics", "/api", "/openapi/v2", "/openapi/v3", "/debug", "/.well-known/openid-configuration", "/openid/v1/jwks"} {
+		for _, path := range []string{"/livez", "/readyz", "/healthz", "/version", "/metrics", "/statusz", "/flagz", "/api", "/openapi/v2", "/openapi/v3", "/debug", "/.well-known/openid-configuration", "/openid/v1/jwks"} {
 			if r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/") {
 				subresource = path
 			}

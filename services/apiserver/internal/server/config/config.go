@@ -60,6 +60,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Gatherer is the source of /metrics; it is empty if nil.
 	Gatherer prometheus.Gatherer
+	// Flags returns the values of the process's flags by name, for /flagz; nil if it is not served.
+	Flags func() map[string]string
 	// Profiling serves Go's profiles at /debug/pprof/ to users with the right to that path.
 	Profiling bool
 	// Trace records the hops of requests, and is the source of /debug/garboard/trace; it may be

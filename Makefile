@@ -187,9 +187,9 @@ bin/kube-apiserver: test/conformance/suite/go.mod
 bench-hostile: bin/kube-apiserver ## Time requests while others send hostile ones, with a kube-apiserver beside ours.
 	go run ./bench/apiserver -kubernetes bin/kube-apiserver -parts hostile -repeats 3 $(BENCH_FLAGS)
 
-bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default; ONLY=job,garbage selects; ROUNDS=N repeats.
+bench-controllers: ## Measure our controllers and kube-controller-manager under the same loads. LOAD=N pods, 1000 by default; ONLY=job,garbage and SIDE=garboard select; ROUNDS=N repeats.
 	@mkdir -p bin
-	cd test/upstream/controllers && go test -count=1 -v -timeout 2h -run TestLoad . -load $(or $(LOAD),1000) -loads '$(ONLY)' -rounds $(or $(ROUNDS),1) -report $(CURDIR)/bin/bench-controllers.txt
+	cd test/upstream/controllers && go test -count=1 -v -timeout 2h -run TestLoad . -load $(or $(LOAD),1000) -loads '$(ONLY)' -side "$(SIDE)" -rounds $(or $(ROUNDS),1) -report $(CURDIR)/bin/bench-controllers.txt
 
 bench-controllers-hostile: ## Time new ReplicaSets beside hostile objects, and count what the controllers write about these. PROBES=N, 100 by default.
 	cd test/upstream/controllers && go test -count=1 -v -timeout 1h -run TestHostile . -probes $(or $(PROBES),100)

@@ -34,7 +34,6 @@ var signs = map[string]sign{
 
 	"kubelet CSIDriver":                                         {"services/nodeagent", `\bCSIDriver\b`},
 	"kubelet CSINode":                                           {"services/nodeagent", `\bCSINode\b`},
-	"kubelet ClusterTrustBundle":                                {"services/nodeagent", `\.ClusterTrustBundle\b`},
 	"kubelet PodCertificateRequest":                             {"services/nodeagent", `\.PodCertificate\b`},
 	"kubelet RuntimeClass":                                      {"services/nodeagent", `\.RuntimeClassName\b`},
 	"kubelet pods/resize":                                       {"services/nodeagent/internal/podlifecycle", `UpdateContainerResources`},
@@ -136,7 +135,7 @@ var acts = map[string]string{
 	"Namespace": "namespace-controller", "ServiceAccount": "serviceaccount-controller",
 	"ResourceQuota": "resourcequota-controller", "Deployment": "deployment-controller", "ReplicaSet": "replicaset-controller",
 	"PodDisruptionBudget": "disruption-controller", "ReplicationController": "replicationcontroller-controller",
-	"ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller",
+	"ClusterTrustBundle": "node agent", "ClusterRole": "clusterrole-aggregation-controller", "ServiceCIDR": "service-cidr-controller",
 	"Node": "node-lifecycle-controller", "PersistentVolume": "persistentvolume-binder-controller",
 	"PersistentVolumeClaim": "persistentvolume-binder-controller",
 	"StorageClass":          "persistentvolume-binder-controller",

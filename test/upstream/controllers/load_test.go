@@ -24,6 +24,7 @@ import (
 var (
 	scale  = flag.Int("load", 0, "pods of a load; 0 measures none")
 	chosen = flag.String("loads", "", "names of the loads to measure, separated by commas; all if empty")
+	side   = flag.String("side", "", "name of the controllers to measure: garboard or kube-controller-manager; both if empty")
 	rounds = flag.Int("rounds", 1, "how often each load is measured, on both sets of controllers in turn")
 )
 
@@ -45,9 +46,13 @@ func TestLoad(t *testing.T) {
 		t.Skip("-load N measures")
 	}
 	built := build(t)
-	planes := [2]*plane{startPlane(t, built, false), startPlane(t, built, true)}
-	for _, p := range planes {
-		p.drive(t)
+	var planes []*plane
+	for _, upstreams := range []bool{false, true} {
+		if *side == "" || (*side == "kube-controller-manager") == upstreams {
+			p := startPlane(t, built, upstreams)
+			p.drive(t)
+			planes = append(planes, p)
+		}
 	}
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -70,7 +75,7 @@ func TestLoad(t *testing.T) {
 					t.Fatalf("%s, %s: %v", l.name, p.name, err)
 				}
 				costs[p] = append(costs[p], c)
-				t.Logf("%s, %s: %.1f s, %.2f s of CPU, %d writes", l.name, p.name, c.took.Seconds(), c.cpu.Seconds(), c.writes)
+				t.Logf("%s, %s: %.1f s, %.2f s of CPU, %d writes: %v", l.name, p.name, c.took.Seconds(), c.cpu.Seconds(), c.writes, c.kinds)
 			}
 		}
 		for _, p := range planes {
@@ -96,6 +101,7 @@ func TestLoad(t *testing.T) {
 type cost struct {
 	took, cpu      time.Duration // the latter until nothing more is written
 	writes         int
+	kinds          map[string]int // the writes by resource and verb
 	resident, most int64 // memory in bytes, the latter since the controllers' start
 }
 
@@ -113,7 +119,7 @@ func (p *plane) measure(ctx context.Context, l load, round, n int) (cost, error)
 	if err := p.calm(ctx, home); err != nil {
 		return cost{}, err
 	}
-	before, used, began := p.written(home), p.controllers.cpu(), time.Now()
+	before, used, began := p.audit.counts(home), p.controllers.cpu(), time.Now()
 	if err := l.run(ctx, p, home, n); err != nil {
 		return cost{}, err
 	}
@@ -121,7 +127,13 @@ func (p *plane) measure(ctx context.Context, l load, round, n int) (cost, error)
 	if err := p.calm(ctx, home); err != nil {
 		return cost{}, err
 	}
-	c.cpu, c.writes = p.controllers.cpu()-used, p.written(home)-before
+	c.cpu, c.kinds = p.controllers.cpu()-used, p.audit.counts(home)
+	for what, n := range before {
+		c.kinds[what] -= n
+	}
+	for _, n := range c.kinds {
+		c.writes += n
+	}
 	c.resident, c.most = p.controllers.memory("VmRSS"), p.controllers.memory("VmHWM")
 	if l.name == "namespace" || l.name == "pods" {
 		return c, nil // Nothing is left, or it takes too long to remove.
@@ -138,15 +150,6 @@ func (p *plane) calm(ctx context.Context, home string) error {
 		}
 		return err
 	})
-}
-
-// written returns how often the controllers have written about a load.
-func (p *plane) written(home string) int {
-	all := 0
-	for _, n := range p.audit.counts(home) {
-		all += n
-	}
-	return all
 }
 
 func loads() []load {

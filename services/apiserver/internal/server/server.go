@@ -79,6 +79,7 @@ func (s *Server) Run(ctx context.Context) error {
 		// Its end hands the publisher's role over.
 		lifecycle.Stage{Name: "NATS", Run: func(ctx context.Context) error { return p.link.Run(ctx) }},
 		lifecycle.Stage{Name: "filled watch cache", Start: p.fill},
+		lifecycle.Stage{Name: "checks of the watch cache", Run: p.checkCaches},
 		lifecycle.Stage{Name: "custom resources", Start: p.defineCustom, Run: func(ctx context.Context) error { return p.custom.Run(ctx) }},
 		lifecycle.Stage{Name: "system objects", Start: p.createObjects, Run: func(ctx context.Context) error { return p.objects.Run(ctx) }},
 		lifecycle.Stage{Name: "APIServices", Start: p.createAPIServices, Run: func(ctx context.Context) error { return p.described.Run(ctx) }},

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"context"
+
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/dualstack"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/consistency"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/store"
 )
 
@@ -42,4 +45,12 @@ func (p *plane) storeConfig() (store.Config, error) {
 		Table: p.table, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer, Trace: p.cfg.Trace,
 		Defaults: p.defaults,
 	}, err
+}
+
+// checkCaches compares the watch caches with etcd until ctx ends.
+func (p *plane) checkCaches(ctx context.Context) error {
+	return consistency.New(consistency.Config{
+		Table: p.table, Storage: p.store, Logger: p.cfg.Logger, Registerer: p.cfg.Registerer,
+		Cache: func(kind *scheme.Kind) consistency.Cache { return p.feeds.Of(kind) },
+	}).Run(ctx)
 }

@@ -68,6 +68,52 @@ func TestKeysRest(t *testing.T) {
 	}
 }
 
+// TestKeysInACrowdRestLonger changes objects twenty times a second, and checks that a few are reconciled each time, that
+// many are reconciled twice a second at most, and that no last change is missed.
+func TestKeysInACrowdRestLonger(t *testing.T) {
+	const seconds = 4
+	for keys, want := range map[int]struct{ atLeast, atMost int }{15: {76, 82}, 200: {8, 13}} {
+		synctest.Test(t, func(t *testing.T) {
+			reconciles, saw := map[string]int{}, map[string]string{}
+			p := controltest.New(t)
+			p.Declare(func(d controller.Deps) *controller.Spec {
+				sets := controller.For[*appsv1.ReplicaSet](d)
+				return &controller.Spec{
+					Name: "test-controller", Resource: "replicasets", For: sets,
+					Reconcile: func(_ context.Context, key controller.Key) (reconcile.Result, error) {
+						reconciles[key.Name]++
+						if set, found := sets.Get(key); found {
+							saw[key.Name] = set.Labels["n"]
+						}
+						return reconcile.Result{}, nil
+					},
+				}
+			})
+			p.Start()
+			for i := range keys {
+				p.Load(replicaSet(fmt.Sprint("web-", i), nil))
+			}
+			for n := range 20 * seconds {
+				for i := range keys {
+					controltest.Change(p, "default", fmt.Sprint("web-", i), func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"n": fmt.Sprint(n)} })
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for i := range keys {
+				name := fmt.Sprint("web-", i)
+				if got := reconciles[name]; got < want.atLeast || got > want.atMost {
+					t.Fatalf("%d keys: %s was reconciled %d times, want %d to %d", keys, name, got, want.atLeast, want.atMost)
+				}
+				if saw[name] != fmt.Sprint(20*seconds-1) {
+					t.Fatalf("%d keys: %s was last seen with change %s", keys, name, saw[name])
+				}
+			}
+		})
+	}
+}
+
 // TestRestsKeepTheBackOff checks that a key that fails is repeated after the queue's back-off, which grows.
 func TestRestsKeepTheBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,6 +39,7 @@ type Encoder struct {
 	buffers sync.Pool
 	pages   sync.Pool
 	zippers sync.Pool
+	framers sync.Pool // compressors that compress nothing
 }
 
 // New returns an Encoder for the table's formats. log receives the failures to encode a response.
@@ -49,12 +50,14 @@ func New(table *scheme.Table, log *slog.Logger) *Encoder {
 		page := make([]byte, 0, gzipFrom)
 		return &page
 	}
-	e.zippers.New = func() any {
-		zipper, err := gzip.NewWriterLevel(nil, gzipLevel)
-		if err != nil {
-			panic(err) // Only an invalid level fails, and this one is a constant.
+	for pool, level := range map[*sync.Pool]int{&e.zippers: gzipLevel, &e.framers: gzip.NoCompression} {
+		pool.New = func() any {
+			zipper, err := gzip.NewWriterLevel(nil, level)
+			if err != nil {
+				panic(err) // Only an invalid level fails, and these are constants.
+			}
+			return zipper
 		}
-		return zipper
 	}
 	return e
 }

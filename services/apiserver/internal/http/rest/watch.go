@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
 
 const (
@@ -63,7 +65,8 @@ func (c *call) watch() error {
 		defer end()
 		ctx = closed
 	} else {
-		stream.begin()
+		stream.begin(opts.SendInitialEvents != nil && *opts.SendInitialEvents)
+		defer func() { _ = stream.Flush() }() // If the client is gone, nobody misses it.
 	}
 	drained, over := c.Watching()
 	defer over()
@@ -90,15 +93,11 @@ func (c *call) watchOne(opts *metav1.ListOptions) error {
 	return nil
 }
 
-// begin sends the header, so that the client knows that the watch has begun.
-func (s *stream) begin() {
+// begin sends the header, so that the client knows that the watch has begun. A watch that begins with all objects is
+// compressed if the client accepts that.
+func (s *stream) begin(all bool) {
+	out := &chunks{body: s.call.Encoder.Stream(s.call.w, s.call.r, s.contentType(), all)}
 	control := http.NewResponseController(s.call.w)
-	header := s.call.w.Header()
-	header.Set("Content-Type", s.contentType())
-	header.Set("Cache-Control", "no-cache, private")
-	s.call.w.WriteHeader(http.StatusOK)
-	_ = control.Flush() // If the client is gone, the next write fails.
-	out := &chunks{w: s.call.w, control: control}
 	// A client that doesn't read must not hold the watch for ever. Not every connection supports
 	// deadlines.
 	out.watchdog = time.AfterFunc(writePatience, func() { _ = control.SetWriteDeadline(time.Unix(1, 0)) })
@@ -115,20 +114,19 @@ func (s *stream) contentType() string {
 
 // chunks sends frames over plain HTTP.
 type chunks struct {
-	w        http.ResponseWriter
-	control  *http.ResponseController
+	body     *response.Stream
 	watchdog *time.Timer
 }
 
 func (c *chunks) send(frame frame) error {
 	c.watchdog.Reset(writePatience)
 	defer c.watchdog.Stop()
-	_, err := c.w.Write(frame.delimited)
+	_, err := c.body.Write(frame.delimited)
 	return err
 }
 
 func (c *chunks) flush() error {
 	c.watchdog.Reset(writePatience)
 	defer c.watchdog.Stop()
-	return c.control.Flush()
+	return c.body.Flush()
 }

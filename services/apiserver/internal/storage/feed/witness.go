@@ -84,6 +84,17 @@ func (f *Feed) check(ctx context.Context, epoch <-chan struct{}) error {
 	return f.renew(ctx, epoch, history, history, now, through)
 }
 
+// ReadAnew reads everything anew, of this and all other feeds of the same etcd cluster: what this one holds differs from
+// etcd.
+func (f *Feed) ReadAnew() {
+	f.mu.Lock()
+	state := f.state
+	f.mu.Unlock()
+	if state != nil {
+		f.epoch.next(state.epoch)
+	}
+}
+
 // witnesses returns the latest event and, if that is a deletion, the latest event before it that is
 // not: an object may be absent in another life of etcd too.
 func witnesses(window []*Event) []*Event {

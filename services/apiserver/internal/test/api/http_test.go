@@ -252,10 +252,10 @@ func TestOperations(t *testing.T) {
 		"/livez?verbose&exclude=ping":             "[+]ping excluded: ok\nlivez check passed\n",
 		"/version":                                `"gitVersion": "v1.37`,
 		"/debug/garboard/trace?resource=cronjobs": "[]",
-		"/statusz":    "apiserver statusz",
-		"/":           `"/openapi/v3"`,
-		"/openapi/v3": `"apis/apps/v1"`,
-		"/apis":       `"APIGroupList"`,
+		"/statusz":                                "apiserver statusz",
+		"/":                                       `"/openapi/v3"`,
+		"/openapi/v3":                             `"apis/apps/v1"`,
+		"/apis":                                   `"APIGroupList"`,
 	} {
 		res, body := s.Exchange(admin, "GET", path, "", nil)
 		if res.StatusCode != 200 || !strings.Contains(body, want) {

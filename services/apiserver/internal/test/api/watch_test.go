@@ -262,6 +262,31 @@ func TestTablesOfAWatchHaveOneHeader(t *testing.T) {
 	}
 }
 
+// TestWatchListsAreCompressed checks that a watch that begins with all objects is compressed, and no other, and that its
+// events come one by one.
+func TestWatchListsAreCompressed(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	client := harness.Typed(t, s.Admin())
+	start := createMap(t, client, "start", "0", nil).ResourceVersion
+	if openWatch(t, s, "resourceVersion="+start, inJSON).Uncompressed {
+		t.Error("a watch without a list is compressed")
+	}
+	res := openWatch(t, s, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", inJSON)
+	if !res.Uncompressed { // The client has asked for gzip, and unpacks it.
+		t.Error("a watch with a list is not compressed")
+	}
+	next := lines(t, res.Body)
+	for i, want := range []string{"ADDED ConfigMap start", "BOOKMARK ConfigMap ", "ADDED ConfigMap a", "ADDED ConfigMap b"} {
+		if i > 1 {
+			createMap(t, client, string(rune('a'+i-2)), "1", nil)
+		}
+		if got := next(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // TestWatchEndsWithABookmark checks that a watch sends how far it got before it times out.
 func TestWatchEndsWithABookmark(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ type cost struct {
 	took, cpu      time.Duration // the latter until nothing more is written
 	writes         int
 	kinds          map[string]int // the writes by resource and verb
-	resident, most int64 // memory in bytes, the latter since the controllers' start
+	resident, most int64          // memory in bytes, the latter since the controllers' start
 }
 
 // measure puts a load on a plane, and removes it.

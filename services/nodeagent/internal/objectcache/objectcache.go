@@ -1,6 +1,6 @@
-// Package objectcache reads the objects that pods refer to: ConfigMaps, Secrets, claims with their
-// volumes, ClusterTrustBundles, and the Services of a namespace. Answers are reused for a short time, so many containers of one pod, and many pods
-// synced at once, cost one read. While a pod is on the node, its last answers are kept in memory,
+// Package objectcache reads the objects that pods refer to: ConfigMaps, Secrets, claims with their volumes,
+// ClusterTrustBundles, and the Services of a namespace. Answers are reused for a short time, so many containers of one
+// pod, and many pods synced at once, cost one read. While a pod is on the node, its last answers are kept in memory,
 // never on disk: with them its containers can restart while the apiserver is unavailable.
 package objectcache
 

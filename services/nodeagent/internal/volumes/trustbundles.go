@@ -20,7 +20,8 @@ import (
 const maxTrustAnchors = 16 << 20
 
 // trustBundleFiles returns the file of the trust anchors that a source selects.
-func (v *Volumes) trustBundleFiles(ctx context.Context, pod *corev1.Pod, source *corev1.ClusterTrustBundleProjection, mode os.FileMode) (map[string]file, error) {
+func (v *Volumes) trustBundleFiles(ctx context.Context, pod *corev1.Pod, source *corev1.ClusterTrustBundleProjection,
+	mode os.FileMode) (map[string]file, error) {
 	if err := checkPath(source.Path); err != nil {
 		return nil, fmt.Errorf("the path of a cluster trust bundle: %w", err)
 	}
@@ -40,7 +41,8 @@ func (v *Volumes) trustBundleFiles(ctx context.Context, pod *corev1.Pod, source 
 
 // trustBundles returns the bundles that a source selects: one by its name, or those of a signer with the labels; without
 // a selector of labels, none. No bundle is an error unless the source is optional.
-func (v *Volumes) trustBundles(ctx context.Context, source *corev1.ClusterTrustBundleProjection) ([]*certificatesv1.ClusterTrustBundle, error) {
+func (v *Volumes) trustBundles(ctx context.Context,
+	source *corev1.ClusterTrustBundleProjection) ([]*certificatesv1.ClusterTrustBundle, error) {
 	if source.Name != nil {
 		bundle, err := v.cfg.References.TrustBundle(ctx, *source.Name)
 		if apierrors.IsNotFound(err) && isTrue(source.Optional) {

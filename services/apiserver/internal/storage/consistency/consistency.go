@@ -69,14 +69,25 @@ func New(cfg Config) *Checker {
 
 // Run compares the caches of all kinds, one after the other, every few minutes until ctx ends.
 func (c *Checker) Run(ctx context.Context) error {
+	for _, kind := range c.cfg.Table.Kinds() {
+		c.expose(kind)
+	}
 	for backoff.Sleep(ctx, backoff.Around(period)) {
 		for _, kind := range c.cfg.Table.Kinds() {
+			c.expose(kind)
 			if kind.Stored() && ctx.Err() == nil {
 				c.check(ctx, kind)
 			}
 		}
 	}
 	return nil
+}
+
+// expose shows that a kind has had no failure: Prometheus sees no increase of a counter that begins with one.
+func (c *Checker) expose(kind *scheme.Kind) {
+	if kind.Stored() {
+		c.checks.WithLabelValues(kind.Group, kind.Resource, "failure")
+	}
 }
 
 // check compares the cache of one kind, and counts the outcome.

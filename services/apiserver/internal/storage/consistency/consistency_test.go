@@ -119,6 +119,12 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()
+		synctest.Wait()
+		exposed := make(chan prometheus.Metric, 1000)
+		c.checks.Collect(exposed)
+		if len(exposed) < 50 {
+			t.Errorf("%d kinds are shown before the first check", len(exposed))
+		}
 		time.Sleep(time.Hour)
 		cancel()
 		if err := <-done; err != nil {

@@ -1,9 +1,10 @@
 package response
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -51,17 +52,23 @@ func (s *Stream) Write(data []byte) (int, error) {
 		s.held = append(s.held, data...)
 		return len(data), nil
 	}
-	zipper, ok := s.encoder.zippers.Get().(*gzip.Writer)
-	if !ok {
-		return 0, fmt.Errorf("no compressor for the response")
-	}
-	s.zipper = zipper
-	zipper.Reset(s.w)
-	if _, err := zipper.Write(s.held); err != nil {
+	var err error
+	if s.zipper, err = s.open(&s.encoder.zippers); err != nil {
 		return 0, err
 	}
-	s.held = nil
-	return zipper.Write(data)
+	return s.zipper.Write(data)
+}
+
+// open begins a member with what is held.
+func (s *Stream) open(pool *sync.Pool) (*gzip.Writer, error) {
+	zipper, ok := pool.Get().(*gzip.Writer)
+	if !ok {
+		return nil, errors.New("no compressor for the response")
+	}
+	zipper.Reset(s.w)
+	_, err := zipper.Write(s.held)
+	s.held = s.held[:0]
+	return zipper, err
 }
 
 // Flush sends what was written to the client.
@@ -82,16 +89,10 @@ func (s *Stream) member() error {
 			return nil
 		}
 		pool = &s.encoder.framers
-		framer, ok := pool.Get().(*gzip.Writer)
-		if !ok {
-			return fmt.Errorf("no compressor for the response")
-		}
-		zipper = framer
-		zipper.Reset(s.w)
-		if _, err := zipper.Write(s.held); err != nil {
+		var err error
+		if zipper, err = s.open(pool); err != nil {
 			return err
 		}
-		s.held = s.held[:0]
 	}
 	s.zipper = nil
 	// A reader gets the data of a flush before it waits for the next member; those that come with the end of a member it

@@ -123,11 +123,11 @@ func (c *Checker) compare(ctx context.Context, kind *scheme.Kind, cache Cache) (
 	}
 	var cached, stored uint64
 	for i := range reading.Items {
-		obj := reading.Items[i].Object
-		cached += c.digest(obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion())
+		item := &reading.Items[i]
+		cached += c.digest(item.Key, item.Object.GetResourceVersion())
 	}
-	if err := c.scan(ctx, kind, reading.Revision, passed, func(record *store.Record, revision string) {
-		stored += c.digest(record.Namespace, record.Name, revision)
+	if err := c.scan(ctx, kind, reading.Revision, passed, func(key, revision string) {
+		stored += c.digest(key, revision)
 	}); err != nil {
 		return "", err
 	}
@@ -138,14 +138,12 @@ func (c *Checker) compare(ctx context.Context, kind *scheme.Kind, cache Cache) (
 }
 
 // scan visits what etcd held at a revision, but for what is passed over.
-func (c *Checker) scan(ctx context.Context, kind *scheme.Kind, revision int64, passed map[string]bool, visit func(record *store.Record, revision string)) error {
+func (c *Checker) scan(ctx context.Context, kind *scheme.Kind, revision int64, passed map[string]bool, visit func(key, revision string)) error {
 	err := c.cfg.Storage.Scan(ctx, kind, revision, func(records []store.Record) {
 		for i := range records {
-			record := &records[i]
-			if len(passed) > 0 && passed[keyOf(record.Namespace, record.Name)] {
-				continue
+			if key := keyOf(records[i].Namespace, records[i].Name); !passed[key] {
+				visit(key, strconv.FormatInt(records[i].Revision, 10))
 			}
-			visit(record, strconv.FormatInt(record.Revision, 10))
 		}
 	})
 	if err != nil {
@@ -155,26 +153,18 @@ func (c *Checker) scan(ctx context.Context, kind *scheme.Kind, revision int64, p
 }
 
 // digest identifies an object at a revision. The sum of the digests identifies a set of them, whatever their order.
-func (c *Checker) digest(namespace, name, revision string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(c.seed)
-	for _, part := range []string{namespace, name, revision} {
-		_, _ = h.WriteString(part) // It returns no error.
-		_ = h.WriteByte('/')
-	}
-	return h.Sum64()
+func (c *Checker) digest(key, revision string) uint64 {
+	return maphash.Comparable(c.seed, [2]string{key, revision})
 }
 
 // explain reads etcd once more and returns the first difference that it finds.
 func (c *Checker) explain(ctx context.Context, kind *scheme.Kind, reading feed.Reading, passed map[string]bool) (string, error) {
 	cached := make(map[string]string, len(reading.Items))
 	for i := range reading.Items {
-		obj := reading.Items[i].Object
-		cached[keyOf(obj.GetNamespace(), obj.GetName())] = obj.GetResourceVersion()
+		cached[reading.Items[i].Key] = reading.Items[i].Object.GetResourceVersion()
 	}
 	found := ""
-	if err := c.scan(ctx, kind, reading.Revision, passed, func(record *store.Record, revision string) {
-		key := keyOf(record.Namespace, record.Name)
+	if err := c.scan(ctx, kind, reading.Revision, passed, func(key, revision string) {
 		if has := cached[key]; has != revision && found == "" {
 			found = fmt.Sprintf("at revision %d etcd has %s of revision %s, the cache has revision %q", reading.Revision, key, revision, has)
 		}
@@ -190,10 +180,6 @@ func (c *Checker) explain(ctx context.Context, kind *scheme.Kind, reading feed.R
 	return found, nil
 }
 
-// keyOf returns an object's key below its kind's prefix.
-func keyOf(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
-}
+// keyOf returns the key that a cache has for an object: that of feed.Item and feed.Reading, with a slash in front of the
+// name of an object in no namespace.
+func keyOf(namespace, name string) string { return namespace + "/" + name }

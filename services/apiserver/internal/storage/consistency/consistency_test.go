@@ -37,7 +37,7 @@ func (w *world) Read(context.Context, fabric.View, int64) (feed.Reading, error) 
 	reading := feed.Reading{Revision: 9, Unreadable: w.unreadable}
 	for key, revision := range w.cached {
 		namespace, name, _ := strings.Cut(key, "/")
-		reading.Items = append(reading.Items, feed.Item{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		reading.Items = append(reading.Items, feed.Item{Key: key, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, ResourceVersion: strconv.FormatInt(revision, 10),
 		}}})
 	}

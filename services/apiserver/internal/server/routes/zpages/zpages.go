@@ -17,9 +17,8 @@ type Mux interface {
 	Handle(path string, handler http.Handler)
 }
 
-// Serve adds the pages to mux. Release is the Kubernetes release whose API is served, such as v1.37.2. Paths are those that
-// /statusz lists. Flags returns the values that /flagz shows, by the
-// flags' names; if it is nil, there is no /flagz.
+// Serve adds the pages to mux. Release is the Kubernetes release whose API is served, such as v1.37.2. Paths are those
+// that /statusz lists. Flags returns the values that /flagz shows, by the flags' names; if it is nil, there is no /flagz.
 func Serve(mux Mux, release string, paths []string, flags func() map[string]string) {
 	version := compatibility.NewEffectiveVersionFromString(release, "", "")
 	statusz.Install(mux, component, statusz.NewRegistry(version, statusz.WithListedPaths(paths)))

@@ -16,7 +16,6 @@ func TestAbsent(t *testing.T) {
 		"--authorization-config=a.yaml":                      "structured authorization configuration is not here yet",
 		"--encryption-provider-config=a.yaml":                "encryption at rest is not here yet",
 		"--encryption-provider-config-automatic-reload=true": "encryption at rest is not here yet",
-		"--service-account-signing-endpoint=/run/s.sock":     "external signers of service account tokens are not here yet",
 		"--peer-advertise-ip=10.0.0.1":                       "apiservers do not pass requests on to one another yet",
 		"--peer-advertise-port=6443":                         "apiservers do not pass requests on to one another yet",
 		"--peer-ca-file=ca.crt":                              "apiservers do not pass requests on to one another yet",

@@ -21,6 +21,7 @@ func accessFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringSliceVar(&auth.Issuers, "service-account-issuer", []string{apiserver.DefaultIssuer}, "issuer of service account tokens; if there are several, the first one issues new tokens")
 	set.StringSliceVar(&auth.Audiences, "api-audiences", nil, "audiences of the API; when empty, the issuers")
 	set.StringSliceVar(&auth.KeyFiles, "service-account-key-file", nil, "PEM files of additional public keys that verify service account tokens")
+	set.StringVar(&auth.SigningEndpoint, "service-account-signing-endpoint", "", "Unix socket of a process that signs service account tokens and serves k8s.io/externaljwt v1: a path, or @NAME; when empty, tokens are signed with the key in --cert-dir")
 	set.StringVar(&auth.KeysURI, "service-account-jwks-uri", "", "URL of the public keys in the discovery document of service account tokens; when empty, at this server")
 	set.DurationVar(&auth.MaxTokenLife, "service-account-max-token-expiration", 0, "maximum lifetime of a service account token; 0 for no limit")
 	unless(set, &auth.NoTokenExtension, "service-account-extend-token-expiration", "extend tokens mounted by pods to a year, for programs that do not read them again")

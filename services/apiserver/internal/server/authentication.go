@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,17 +16,75 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/libs/tokenkey"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/externalsigner"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/openid"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/review"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
 )
 
+// prepareSigner creates the client of the process that signs service account tokens, if there is one.
+func (p *plane) prepareSigner(ctx context.Context) error {
+	endpoint, limit := p.cfg.Authentication.SigningEndpoint, p.cfg.Authentication.MaxTokenLife
+	if endpoint == "" {
+		return nil
+	}
+	signer, err := externalsigner.New(externalsigner.Config{Endpoint: endpoint, Registerer: p.cfg.Registerer, Logger: p.cfg.Logger})
+	if err != nil {
+		return err
+	}
+	p.gate.Waits("signer", "the signer of service account tokens at "+endpoint+" has not answered yet")
+	if err := signer.Start(ctx); err != nil {
+		return errors.Join(err, signer.Close())
+	}
+	if longest := signer.MaxLife(); limit > longest {
+		return errors.Join(fmt.Errorf("the maximum lifetime of service account tokens, %v, is above the %v of the signer at %s", limit, longest, endpoint), signer.Close())
+	}
+	p.signer = signer
+	return nil
+}
+
+// runSigner keeps the keys of the process that signs service account tokens up to date, if there is one.
+func (p *plane) runSigner(ctx context.Context) error {
+	if p.signer == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return p.signer.Run(ctx)
+}
+
+func (p *plane) closeSigner(context.Context) error {
+	if p.signer == nil {
+		return nil
+	}
+	return p.signer.Close()
+}
+
 // serviceAccounts returns the issuer and verifier of service account tokens.
 func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 	cfg := p.cfg.Authentication
+	accounts := authn.ServiceAccountsConfig{
+		Issuers: cfg.Issuers, Audiences: cfg.Audiences, MaxLife: cfg.MaxTokenLife, NoExtension: cfg.NoTokenExtension, Objects: p.access.Objects(),
+	}
+	if p.signer != nil {
+		accounts.Keys, accounts.MaxExtendedLife = p.signer, p.signer.MaxLife()
+		if accounts.MaxLife == 0 {
+			accounts.MaxLife = p.signer.MaxLife()
+		}
+		return authn.NewServiceAccounts(accounts)
+	}
+	keys, err := p.localKeys()
+	if err != nil {
+		return nil, err
+	}
+	accounts.Keys = keys
+	return authn.NewServiceAccounts(accounts)
+}
+
+// localKeys returns this server's key of service account tokens, and those of the key files.
+func (p *plane) localKeys() (*authn.LocalKeys, error) {
 	var further []tokenkey.Public
-	for _, path := range cfg.KeyFiles {
+	for _, path := range p.cfg.Authentication.KeyFiles {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading keys of service account tokens: %w", err)
@@ -36,10 +95,7 @@ func (p *plane) serviceAccounts() (*authn.ServiceAccounts, error) {
 		}
 		further = append(further, keys...)
 	}
-	return authn.NewServiceAccounts(authn.ServiceAccountsConfig{
-		Issuers: cfg.Issuers, Key: p.keys.ServiceAccounts, FurtherKeys: further, Audiences: cfg.Audiences,
-		MaxLife: cfg.MaxTokenLife, NoExtension: cfg.NoTokenExtension, Objects: p.access.Objects(),
-	})
+	return authn.NewLocalKeys(p.keys.ServiceAccounts, further...)
 }
 
 // authenticator returns the authenticator of requests, which tries credentials in Kubernetes'
@@ -121,7 +177,7 @@ func (p *plane) reviews(authenticator *authn.Authenticator) map[schema.GroupVers
 // issuer that is not an https URL is valid for tokens, but the documents cannot be served for it.
 func (p *plane) serveOpenID(mux *http.ServeMux, get func(http.Handler) http.Handler, accounts *authn.ServiceAccounts) {
 	cfg := p.cfg.Authentication
-	documents, err := openid.New(cfg.Issuers[0], cfg.KeysURI, p.address, accounts.Keys())
+	documents, err := openid.New(cfg.Issuers[0], cfg.KeysURI, p.address, accounts.Published)
 	if err != nil {
 		p.cfg.Logger.Info("the discovery document of service account tokens is not served", "err", err)
 		return

@@ -20,6 +20,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/aggregation"
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn/externalsigner"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
@@ -72,6 +73,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return lifecycle.Run(ctx, s.cfg.Logger,
 		// A client that comes too early, or too late, gets a response.
 		lifecycle.Stage{Name: "HTTPS", Start: p.listen, Run: func(ctx context.Context) error { return p.front.run(ctx) }},
+		lifecycle.Stage{Name: "signer of tokens", Start: p.prepareSigner, Run: p.runSigner, End: p.closeSigner},
 		lifecycle.Stage{Name: "etcd", Start: p.open, End: p.close},
 		lifecycle.Stage{Name: "audit log", Run: p.runAudit},
 		lifecycle.Stage{Name: "watch cache", Run: func(ctx context.Context) error { return p.feeds.Run(ctx) }},
@@ -107,6 +109,9 @@ type plane struct {
 	keys    *pki.Keys
 	front   *front
 	address string // HOST:PORT by which clients reach the server
+
+	// prepareSigner sets it; nil if this server signs service account tokens itself.
+	signer *externalsigner.Signer
 
 	// open sets these.
 	store     *store.Store

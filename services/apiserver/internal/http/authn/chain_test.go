@@ -110,7 +110,7 @@ func TestAuthentication(t *testing.T) {
 	}
 	signed := func(key *ecdsa.PrivateKey, iss string, bound Bound, life time.Duration, audiences ...string) string {
 		t.Helper()
-		issued, err := newAccounts(t, ServiceAccountsConfig{Issuers: []string{iss}, Key: key}).Issue(bound, audiences, life)
+		issued, err := newAccounts(t, ServiceAccountsConfig{Issuers: []string{iss}, Keys: local(t, key)}).Issue(t.Context(), bound, audiences, life)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestAuthentication(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			accounts := newAccounts(t, ServiceAccountsConfig{Key: key, Objects: c.objects}).at(c.after)
+			accounts := newAccounts(t, ServiceAccountsConfig{Keys: local(t, key), Objects: c.objects}).at(c.after)
 			boots := NewBootstrapTokens(audiences, func(namespace, name string) (*corev1.Secret, bool) {
 				ok := c.secret != nil && c.secret.Namespace == namespace && c.secret.Name == name
 				return c.secret, ok
@@ -295,8 +295,8 @@ func TestAuthentication(t *testing.T) {
 // TestExtras checks the extra fields of a user.
 func TestExtras(t *testing.T) {
 	key := newKey(t)
-	accounts := newAccounts(t, ServiceAccountsConfig{Key: key, Objects: present()})
-	issued, err := accounts.Issue(Bound{
+	accounts := newAccounts(t, ServiceAccountsConfig{Keys: local(t, key), Objects: present()})
+	issued, err := accounts.Issue(t.Context(), Bound{
 		Namespace: "ns", ServiceAccount: Reference{Name: "robot", UID: "a1"},
 		Pod: &Reference{Name: "p", UID: "p1"}, Node: &Reference{Name: "n", UID: "n1"},
 	}, nil, time.Hour)

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard/garboard/libs/tokenkey"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -79,6 +81,15 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 		t.Fatal(err)
 	}
 	return key
+}
+
+func local(t testing.TB, key *ecdsa.PrivateKey, further ...tokenkey.Public) TokenKeys {
+	t.Helper()
+	keys, err := NewLocalKeys(key, further...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
 }
 
 func newAccounts(t testing.TB, cfg ServiceAccountsConfig) *ServiceAccounts {

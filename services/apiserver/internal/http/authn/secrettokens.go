@@ -80,7 +80,7 @@ func NewSecretTokens(cfg SecretTokensConfig) *SecretTokens {
 
 // Token returns the user of a token. It returns false without an error if the token is not of a Secret.
 func (t *SecretTokens) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
-	c, err := t.cfg.Accounts.verified(token, []string{tokenkey.SecretIssuer})
+	c, err := t.cfg.Accounts.verified(ctx, token, []string{tokenkey.SecretIssuer})
 	if c == nil || err != nil {
 		return Result{}, false, err
 	}

@@ -2,6 +2,7 @@ package authn
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"errors"
 	"net/http"
 	"strings"
@@ -22,6 +23,7 @@ const robotUser = ServiceAccountUser + "ns:robot"
 type secretTokens struct {
 	*SecretTokens
 	t       testing.TB
+	key     *ecdsa.PrivateKey
 	objects objects
 	metrics *prometheus.Registry
 	used    []string
@@ -30,9 +32,9 @@ type secretTokens struct {
 
 func newSecretTokens(t testing.TB) *secretTokens {
 	t.Helper()
-	s := &secretTokens{t: t, objects: present(), metrics: prometheus.NewRegistry()}
+	s := &secretTokens{t: t, key: newKey(t), objects: present(), metrics: prometheus.NewRegistry()}
 	s.SecretTokens = NewSecretTokens(SecretTokensConfig{
-		Accounts: newAccounts(t, ServiceAccountsConfig{Key: newKey(t), Objects: s.objects}), Logger: quiet(), Registerer: s.metrics,
+		Accounts: newAccounts(t, ServiceAccountsConfig{Keys: local(t, s.key), Objects: s.objects}), Logger: quiet(), Registerer: s.metrics,
 		Used: func(_ context.Context, secret *corev1.Secret, day string) error {
 			s.used = append(s.used, secret.Name+" "+day)
 			return s.failing
@@ -51,7 +53,7 @@ func (s *secretTokens) sign(change func(*claims)) string {
 	if change != nil {
 		change(&c)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.cfg.Accounts.cfg.Key}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.key}, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -196,7 +198,7 @@ func TestOtherTokensAreNotOfSecrets(t *testing.T) {
 	if result, ok, err := accounts.Token(t.Context(), token, []string{issuer}); ok || err != nil {
 		t.Errorf("a Secret's token is one of the plane's issuer once it was used: %+v, %v", result, err)
 	}
-	issued, err := accounts.Issue(robot, nil, time.Hour)
+	issued, err := accounts.Issue(t.Context(), robot, nil, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package authn
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -24,14 +23,14 @@ type ServiceAccountsConfig struct {
 	// Issuers are the accepted values of the "iss" claim. New tokens get the first. At least one is
 	// required.
 	Issuers []string
-	// Key signs new tokens, with ES256.
-	Key *ecdsa.PrivateKey
-	// FurtherKeys are public keys whose signatures are accepted as well.
-	FurtherKeys []tokenkey.Public
+	// Keys sign new tokens and verify all. Required.
+	Keys TokenKeys
 	// Audiences are the API's own; the issuers if empty.
 	Audiences []string
 	// MaxLife bounds the lifetime that a token request may ask for; no bound if 0.
 	MaxLife time.Duration
+	// MaxExtendedLife bounds the extended lifetime of tokens that pods mount; no bound if 0.
+	MaxExtendedLife time.Duration
 	// NoExtension turns off the extended lifetime of tokens that pods mount. Otherwise such tokens
 	// are valid for a year, with a warning in the audit log when they are used after the requested
 	// lifetime.
@@ -43,11 +42,9 @@ type ServiceAccountsConfig struct {
 // ServiceAccounts issues and verifies service account tokens, which are JWTs. SecretTokens verifies
 // those in Secrets.
 type ServiceAccounts struct {
-	cfg    ServiceAccountsConfig
-	signer jose.Signer
-	keys   []tokenkey.Public
-	read   *signatures
-	now    func() time.Time
+	cfg  ServiceAccountsConfig
+	read *signatures
+	now  func() time.Time
 }
 
 // NewServiceAccounts returns the issuer and verifier of tokens.
@@ -55,24 +52,17 @@ func NewServiceAccounts(cfg ServiceAccountsConfig) (*ServiceAccounts, error) {
 	if len(cfg.Issuers) == 0 {
 		return nil, errors.New("no issuer of service account tokens is set")
 	}
-	signer, own, err := tokenkey.NewSigner(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
 	if len(cfg.Audiences) == 0 {
 		cfg.Audiences = cfg.Issuers
 	}
-	s := &ServiceAccounts{cfg: cfg, signer: signer, keys: []tokenkey.Public{own}, read: newSignatures(), now: time.Now}
-	for _, key := range cfg.FurtherKeys {
-		if key.ID != own.ID {
-			s.keys = append(s.keys, key)
-		}
-	}
-	return s, nil
+	return &ServiceAccounts{cfg: cfg, read: newSignatures(), now: time.Now}, nil
 }
 
-// Keys returns the public keys whose signatures are accepted, first the one that signs new tokens.
-func (s *ServiceAccounts) Keys() []tokenkey.Public { return slices.Clone(s.keys) }
+// Published returns the public keys with which other programs verify tokens, and for how long they may
+// remember them.
+func (s *ServiceAccounts) Published() ([]tokenkey.Public, time.Duration) {
+	return s.cfg.Keys.Published()
+}
 
 // Audiences returns the API's audiences, which tokens get unless a request names others.
 func (s *ServiceAccounts) Audiences() []string { return slices.Clone(s.cfg.Audiences) }
@@ -100,7 +90,7 @@ const (
 )
 
 // Issue signs a token for what bound names, with the given audiences, to be replaced after life.
-func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Duration) (Issued, error) {
+func (s *ServiceAccounts) Issue(ctx context.Context, bound Bound, audiences []string, life time.Duration) (Issued, error) {
 	if len(audiences) == 0 {
 		audiences = s.cfg.Audiences
 	}
@@ -109,24 +99,29 @@ func (s *ServiceAccounts) Issue(bound Bound, audiences []string, life time.Durat
 	if !s.cfg.NoExtension && bound.Pod != nil && life == podTokenLife && len(audienceless(s.cfg.Audiences, audiences)) == len(audiences) {
 		bound.WarnAfter = jwt.NewNumericDate(issued.Expires)
 		life = extendedLife
+		if longest := s.cfg.MaxExtendedLife; longest > 0 {
+			life = min(life, longest)
+		}
 	}
-	token, err := jwt.Signed(s.signer).Claims(claims{Claims: jwt.Claims{
+	payload, err := json.Marshal(struct {
+		claims
+		// Kubernetes writes a list even for one audience; jwt.Audience would encode a string.
+		Audiences []string `json:"aud"`
+	}{claims{Claims: jwt.Claims{
 		Issuer: s.cfg.Issuers[0], Subject: ServiceAccountUser + bound.Namespace + ":" + bound.ServiceAccount.Name, ID: issued.ID,
 		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(life)),
-	}, Kubernetes: bound}).
-		// Kubernetes writes a list even for one audience; jwt.Audience would encode a string.
-		Claims(map[string]any{"aud": audiences}).Serialize()
+	}, Kubernetes: bound}, audiences})
 	if err != nil {
-		return Issued{}, fmt.Errorf("signing a service account token: %w", err)
+		return Issued{}, fmt.Errorf("encoding the claims of a service account token: %w", err)
 	}
-	issued.Token = token
-	return issued, nil
+	issued.Token, err = s.cfg.Keys.Sign(ctx, payload)
+	return issued, err
 }
 
 // Token returns the user of a token. It returns false without an error if the token is not a JWT of
 // these issuers.
 func (s *ServiceAccounts) Token(ctx context.Context, token string, audiences []string) (Result, bool, error) {
-	c, err := s.verified(token, s.cfg.Issuers)
+	c, err := s.verified(ctx, token, s.cfg.Issuers)
 	if c == nil || err != nil {
 		return Result{}, false, err
 	}
@@ -164,8 +159,10 @@ func (s *ServiceAccounts) audiences(c *claims, asked []string) ([]string, error)
 
 // verified returns the claims of a token with a valid signature, or nil without an error if the
 // token is not a JWT of the issuers. It doesn't check the token's validity period.
-func (s *ServiceAccounts) verified(token string, issuers []string) (*claims, error) {
-	if c := s.read.find(token); c != nil && slices.Contains(issuers, c.Issuer) {
+func (s *ServiceAccounts) verified(ctx context.Context, token string, issuers []string) (*claims, error) {
+	// Asked before the keys, so that what is verified with a key that is withdrawn meanwhile is forgotten.
+	generation := s.cfg.Keys.Generation()
+	if c := s.read.find(token, generation); c != nil && slices.Contains(issuers, c.Issuer) {
 		return c, nil
 	}
 	if !slices.Contains(issuers, issuerOf(token)) {
@@ -181,13 +178,12 @@ func (s *ServiceAccounts) verified(token string, issuers []string) (*claims, err
 			break
 		}
 	}
+	keys, err := s.cfg.Keys.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	var errs []error
-	tried := false
-	for _, key := range s.keys {
-		if id != "" && id != key.ID {
-			continue
-		}
-		tried = true
+	for _, key := range keys {
 		var c claims
 		if err := parsed.Claims(key.Key, &c); err != nil {
 			errs = append(errs, err)
@@ -196,10 +192,10 @@ func (s *ServiceAccounts) verified(token string, issuers []string) (*claims, err
 		if !slices.Contains(issuers, c.Issuer) {
 			return nil, fmt.Errorf("token issuer %q is invalid", c.Issuer)
 		}
-		s.read.keep(token, &c)
+		s.read.keep(token, &c, generation)
 		return &c, nil
 	}
-	if !tried {
+	if len(keys) == 0 {
 		return nil, errors.New("invalid signature, no keys found")
 	}
 	return nil, utilerrors.NewAggregate(errs)

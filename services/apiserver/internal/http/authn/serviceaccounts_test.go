@@ -43,8 +43,8 @@ func TestTokenExtension(t *testing.T) {
 		"not bound to a pod":         {robot, 3607 * time.Second, nil, false, false},
 		"switched off":               {mounted, 3607 * time.Second, nil, true, false},
 	} {
-		accounts := newAccounts(t, ServiceAccountsConfig{Key: key, Objects: present(), NoExtension: c.off})
-		issued, err := accounts.Issue(c.bound, c.audiences, c.life)
+		accounts := newAccounts(t, ServiceAccountsConfig{Keys: local(t, key), Objects: present(), NoExtension: c.off})
+		issued, err := accounts.Issue(t.Context(), c.bound, c.audiences, c.life)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,20 +73,21 @@ func TestKeysAndIssuers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := newAccounts(t, ServiceAccountsConfig{Issuers: []string{"https://old"}, Key: old})
-	issued, err := before.Issue(robot, []string{"api"}, time.Hour)
+	before := newAccounts(t, ServiceAccountsConfig{Issuers: []string{"https://old"}, Keys: local(t, old)})
+	issued, err := before.Issue(t.Context(), robot, []string{"api"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		cfg ServiceAccountsConfig
-		ok  bool
+		cfg     ServiceAccountsConfig
+		further []tokenkey.Public
+		ok      bool
 	}{
-		"both known":     {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}, FurtherKeys: []tokenkey.Public{oldKey}}, true},
-		"unknown issuer": {ServiceAccountsConfig{Issuers: []string{issuer}, FurtherKeys: []tokenkey.Public{oldKey}}, false},
-		"unknown key":    {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, false},
+		"both known":     {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, []tokenkey.Public{oldKey}, true},
+		"unknown issuer": {ServiceAccountsConfig{Issuers: []string{issuer}}, []tokenkey.Public{oldKey}, false},
+		"unknown key":    {ServiceAccountsConfig{Issuers: []string{issuer, "https://old"}}, nil, false},
 	} {
-		c.cfg.Key, c.cfg.Objects, c.cfg.Audiences = now, present(), []string{"api"}
+		c.cfg.Keys, c.cfg.Objects, c.cfg.Audiences = local(t, now, c.further...), present(), []string{"api"}
 		if _, ok, err := newAccounts(t, c.cfg).Token(t.Context(), issued.Token, []string{"api"}); ok != c.ok {
 			t.Errorf("%s: got %v, %v, want %v", name, ok, err, c.ok)
 		}
@@ -126,7 +127,7 @@ func TestForeignSigners(t *testing.T) {
 	if err != nil || len(keys) != 2 {
 		t.Fatal(keys, err)
 	}
-	accounts := newAccounts(t, ServiceAccountsConfig{Key: newKey(t), FurtherKeys: keys, Objects: present()})
+	accounts := newAccounts(t, ServiceAccountsConfig{Keys: local(t, newKey(t), keys...), Objects: present()})
 	for algorithm, key := range map[jose.SignatureAlgorithm]any{jose.RS256: rsaKey, jose.ES384: p384} {
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
 		if err != nil {
@@ -155,8 +156,8 @@ func TestForeignSigners(t *testing.T) {
 // TestRevocationIsAtOnce: caching a token's signature does not keep a revoked token valid.
 func TestRevocationIsAtOnce(t *testing.T) {
 	o := present()
-	accounts := newAccounts(t, ServiceAccountsConfig{Key: newKey(t), Objects: o})
-	issued, err := accounts.Issue(robot, nil, time.Hour)
+	accounts := newAccounts(t, ServiceAccountsConfig{Keys: local(t, newKey(t)), Objects: o})
+	issued, err := accounts.Issue(t.Context(), robot, nil, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +179,34 @@ func TestRevocationIsAtOnce(t *testing.T) {
 func TestSignaturesAreBounded(t *testing.T) {
 	s := newSignatures()
 	for i := range 3 * maxSignatures {
-		s.keep(fmt.Sprint(i), &claims{})
+		s.keep(fmt.Sprint(i), &claims{}, 0)
 	}
 	if n := len(s.younger) + len(s.older); n > 2*maxSignatures {
 		t.Errorf("%d signatures are cached, want at most %d", n, 2*maxSignatures)
 	}
 	last := fmt.Sprint(3*maxSignatures - 1)
-	if s.find(last) == nil || s.find("0") != nil {
+	if s.find(last, 0) == nil || s.find("0", 0) != nil {
 		t.Error("the newest signature is not cached, or the oldest one still is")
 	}
-	if s.find(fmt.Sprint(2*maxSignatures-1)) == nil || len(s.younger) == 0 {
+	if s.find(fmt.Sprint(2*maxSignatures-1), 0) == nil || len(s.younger) == 0 {
 		t.Error("a signature that is still in use was dropped")
+	}
+}
+
+// TestSignaturesEndWithTheirKeys checks that nothing that a withdrawn key verified is remembered, also if
+// that was just done.
+func TestSignaturesEndWithTheirKeys(t *testing.T) {
+	s := newSignatures()
+	s.keep("a", &claims{}, 1)
+	if s.find("a", 1) == nil {
+		t.Error("a signature is not cached")
+	}
+	if s.find("a", 2) != nil {
+		t.Error("a signature is cached after the keys changed")
+	}
+	s.keep("a", &claims{}, 1)
+	if s.find("a", 2) != nil {
+		t.Error("what keys of before verified is cached")
 	}
 }
 
@@ -214,8 +232,8 @@ func (anything) Node(_ context.Context, name string) (*corev1.Node, error) {
 // FuzzServiceAccountToken: no token that this plane has not signed is accepted, and malformed ones
 // don't crash.
 func FuzzServiceAccountToken(f *testing.F) {
-	accounts := newAccounts(f, ServiceAccountsConfig{Key: newKey(f), Objects: anything{}})
-	issued, err := newAccounts(f, ServiceAccountsConfig{Key: newKey(f)}).Issue(robot, nil, time.Hour)
+	accounts := newAccounts(f, ServiceAccountsConfig{Keys: local(f, newKey(f)), Objects: anything{}})
+	issued, err := newAccounts(f, ServiceAccountsConfig{Keys: local(f, newKey(f))}).Issue(f.Context(), robot, nil, time.Hour)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +49,9 @@ type Authentication struct {
 	// KeyFiles are PEM files of further public keys that may have signed service account tokens,
 	// such as a key that was replaced.
 	KeyFiles []string
+	// SigningEndpoint is the Unix socket of a process that signs service account tokens in place of this
+	// server's key: a path, or @NAME for an abstract socket. It excludes KeyFiles.
+	SigningEndpoint string
 	// KeysURI is the URL of the public keys in the discovery document; this server's if empty.
 	KeysURI string
 	// MaxTokenLife bounds what token requests may ask for, between an hour and 2^32 seconds; no
@@ -79,6 +84,7 @@ func (a *Authentication) complete(log *slog.Logger) error {
 	if slices.Contains(a.Audiences, "") {
 		errs = append(errs, errors.New("an audience of the API is empty"))
 	}
+	errs = append(errs, a.checkSigner())
 	if a.MaxTokenLife != 0 && (a.MaxTokenLife < minMaxTokenLife || a.MaxTokenLife > maxMaxTokenLife) {
 		errs = append(errs, fmt.Errorf("the maximum lifetime of service account tokens, %v, must be between 1 hour and 2^32 seconds",
 			a.MaxTokenLife))
@@ -95,4 +101,23 @@ func (a *Authentication) complete(log *slog.Logger) error {
 		errs = append(errs, openid.CheckURLs(a.Issuers[0], a.KeysURI))
 	}
 	return errors.Join(errs...)
+}
+
+// abstractSocket matches the names of abstract Unix sockets that Kubernetes accepts.
+var abstractSocket = regexp.MustCompile(`^@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+$`)
+
+// checkSigner returns an error if the signing endpoint cannot be one.
+func (a *Authentication) checkSigner() error {
+	switch endpoint := a.SigningEndpoint; {
+	case endpoint == "":
+		return nil
+	case len(a.KeyFiles) > 0:
+		return errors.New("a signer of service account tokens has its own keys; do not set further key files")
+	case strings.HasPrefix(endpoint, "@") && !abstractSocket.MatchString(endpoint):
+		return fmt.Errorf("the signing endpoint %q is not the name of an abstract socket", endpoint)
+	case !strings.HasPrefix(endpoint, "@") && !filepath.IsAbs(endpoint):
+		return fmt.Errorf("the signing endpoint %q is neither an absolute path nor @NAME of an abstract socket", endpoint)
+	default:
+		return nil
+	}
 }

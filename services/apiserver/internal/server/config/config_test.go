@@ -67,6 +67,11 @@ func TestFaults(t *testing.T) {
 		"an issuer of service account tokens is empty":             func(c *Config) { c.Authentication.Issuers = []string{""} },
 		`"a" is set twice`:                                         func(c *Config) { c.Authentication.Issuers = []string{"a", "a"} },
 		"must be between 1 hour and 2^32 seconds":                  func(c *Config) { c.Authentication.MaxTokenLife = time.Minute },
+		"further key files": func(c *Config) {
+			c.Authentication.SigningEndpoint, c.Authentication.KeyFiles = "/run/signer.sock", []string{"/keys.pem"}
+		},
+		`"@a b" is not the name of an abstract socket`:             func(c *Config) { c.Authentication.SigningEndpoint = "@a b" },
+		`"s.sock" is neither an absolute path nor`:                 func(c *Config) { c.Authentication.SigningEndpoint = "s.sock" },
 		"does not begin with a slash":                              func(c *Config) { c.Authentication.AnonymousPaths = []string{"healthz"} },
 		"the log of watch messages has 6 replicas, must be 1 to 5": func(c *Config) { c.Bus.Log.Replicas = 6 },
 		"--goaway-chance can not be less than 0 or greater":        func(c *Config) { c.Serving.GoawayChance = 0.021 },

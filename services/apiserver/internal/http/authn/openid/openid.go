@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -21,11 +22,14 @@ const (
 	KeysPath          = "/openid/v1/jwks"
 )
 
-// maxAge is for how many seconds clients may cache the documents.
-const maxAge = 3600
+// Keys returns the keys that verify tokens, and for how long clients may cache them.
+type Keys func() ([]tokenkey.Public, time.Duration)
 
 // Documents are the served documents.
-type Documents struct{ configuration, keys []byte }
+type Documents struct {
+	issuer, keysURI string
+	keys            Keys
+}
 
 // metadata is the part of OpenID's provider metadata that Kubernetes serves.
 type metadata struct {
@@ -36,34 +40,16 @@ type metadata struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// New builds the documents for tokens of issuer that are signed with one of keys. keysURI is the
+// New returns the documents for tokens of issuer that are signed with one of keys. keysURI is the
 // URL of the key set. If it is empty, the key set is at the API's own address, HOST:PORT.
-func New(issuer, keysURI, address string, keys []tokenkey.Public) (*Documents, error) {
+func New(issuer, keysURI, address string, keys Keys) (*Documents, error) {
 	if err := CheckURLs(issuer, keysURI); err != nil {
 		return nil, err
 	}
 	if keysURI == "" {
 		keysURI = (&url.URL{Scheme: "https", Host: address, Path: KeysPath}).String()
 	}
-	var set jose.JSONWebKeySet
-	var algorithms []string
-	for _, key := range keys {
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Key, KeyID: key.ID, Algorithm: string(key.Algorithm), Use: "sig"})
-		algorithms = append(algorithms, string(key.Algorithm))
-	}
-	slices.Sort(algorithms)
-	configuration, err := json.Marshal(metadata{
-		Issuer: issuer, KeysURI: keysURI, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"},
-		Algorithms: slices.Compact(algorithms),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the discovery document of service account tokens: %w", err)
-	}
-	encoded, err := json.Marshal(set)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the keys of service account tokens: %w", err)
-	}
-	return &Documents{configuration: configuration, keys: encoded}, nil
+	return &Documents{issuer: issuer, keysURI: keysURI, keys: keys}, nil
 }
 
 // CheckIssuer returns an error if issuer is not a URL.
@@ -102,17 +88,36 @@ func CheckURLs(issuer, keysURI string) error {
 
 // ServeConfiguration serves the discovery document.
 func (d *Documents) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
-	serve(w, "application/json", d.configuration)
+	keys, age := d.keys()
+	algorithms := make([]string, 0, len(keys))
+	for _, key := range keys {
+		algorithms = append(algorithms, string(key.Algorithm))
+	}
+	slices.Sort(algorithms)
+	serve(w, "application/json", age, metadata{
+		Issuer: d.issuer, KeysURI: d.keysURI, ResponseTypes: []string{"id_token"}, SubjectTypes: []string{"public"},
+		Algorithms: slices.Compact(algorithms),
+	})
 }
 
 // ServeKeys serves the key set.
 func (d *Documents) ServeKeys(w http.ResponseWriter, _ *http.Request) {
-	serve(w, "application/jwk-set+json", d.keys)
+	keys, age := d.keys()
+	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, 0, len(keys))}
+	for _, key := range keys {
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Key, KeyID: key.ID, Algorithm: string(key.Algorithm), Use: "sig"})
+	}
+	serve(w, "application/jwk-set+json", age, set)
 }
 
-func serve(w http.ResponseWriter, mediaType string, data []byte) {
+func serve(w http.ResponseWriter, mediaType string, age time.Duration, document any) {
+	data, err := json.Marshal(document)
+	if err != nil {
+		http.Error(w, "encoding the document of service account tokens: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Cache-Control", "public, max-age="+strconv.Itoa(maxAge))
+	w.Header().Set("Cache-Control", "public, max-age="+strconv.FormatInt(int64(max(age, 0)/time.Second), 10))
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	_, _ = w.Write(data) // The client may have disconnected.
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/goleak"
@@ -30,9 +31,12 @@ func keys(t *testing.T) []tokenkey.Public {
 	return []tokenkey.Public{key}
 }
 
+// age is for how long the keys may be cached.
+const age = 90 * time.Minute
+
 func TestDocuments(t *testing.T) {
 	keys := keys(t)
-	documents, err := openid.New("https://issuer", "", "1.2.3.4:6443", keys)
+	documents, err := openid.New("https://issuer", "", "1.2.3.4:6443", func() ([]tokenkey.Public, time.Duration) { return keys, age })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +47,7 @@ func TestDocuments(t *testing.T) {
 	if got := w.Body.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if h := w.Header(); h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "public, max-age=3600" {
+	if h := w.Header(); h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "public, max-age=5400" {
 		t.Errorf("got headers %v", h)
 	}
 	w = httptest.NewRecorder()
@@ -52,7 +56,7 @@ func TestDocuments(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &set); err != nil || len(set.Keys) != 1 || !set.Keys[0].IsPublic() || set.Keys[0].KeyID != keys[0].ID {
 		t.Errorf("got keys %s, %v", w.Body, err)
 	}
-	if h := w.Header(); h.Get("Content-Type") != "application/jwk-set+json" || h.Get("Cache-Control") != "public, max-age=3600" {
+	if h := w.Header(); h.Get("Content-Type") != "application/jwk-set+json" || h.Get("Cache-Control") != "public, max-age=5400" {
 		t.Errorf("got headers %v", h)
 	}
 }
@@ -66,7 +70,7 @@ func TestURLs(t *testing.T) {
 		"keys over http": {"https://issuer", "http://keys", "jwksURI requires https scheme, parsed as: http://keys"},
 		"keys elsewhere": {"https://issuer", "https://keys/x", ""},
 	} {
-		_, err := openid.New(c.issuer, c.keys, "host", keys(t))
+		_, err := openid.New(c.issuer, c.keys, "host", func() ([]tokenkey.Public, time.Duration) { return keys(t), 0 })
 		if (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}

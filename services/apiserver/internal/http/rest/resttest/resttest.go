@@ -79,8 +79,12 @@ func (w *World) handler(reg *registry.Registry) http.Handler {
 	if err != nil {
 		w.T.Fatal(err)
 	}
+	keys, err := authn.NewLocalKeys(key)
+	if err != nil {
+		w.T.Fatal(err)
+	}
 	tokens, err := authn.NewServiceAccounts(authn.ServiceAccountsConfig{
-		Key: key, Issuers: []string{"https://issuer"}, Audiences: []string{"the-api"}, MaxLife: 2 * 3600e9,
+		Keys: keys, Issuers: []string{"https://issuer"}, Audiences: []string{"the-api"}, MaxLife: 2 * 3600e9,
 	})
 	if err != nil {
 		w.T.Fatal(err)

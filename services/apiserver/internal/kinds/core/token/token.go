@@ -94,7 +94,7 @@ func (i Issuer) Serve(c *rest.Call) error {
 		c.Warn(fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", *req.Spec.ExpirationSeconds, seconds))
 		life, req.Spec.ExpirationSeconds = longest, &seconds
 	}
-	issued, err := i.Accounts.Issue(bound, req.Spec.Audiences, life)
+	issued, err := i.Accounts.Issue(c.Context(), bound, req.Spec.Audiences, life)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}

@@ -13,7 +13,6 @@ func absentFlags(set *pflag.FlagSet) {
 	const (
 		authentication = "structured authentication configuration is not here yet; use --client-ca-file, --token-auth-file and the flags of service account tokens"
 		authorization  = "structured authorization configuration is not here yet; requests are authorized by the Node authorizer and RBAC"
-		peers          = "apiservers do not pass requests on to one another yet; upgrade all of them before you use a version that only the newer ones serve"
 		encryption     = "encryption at rest is not here yet; encrypt etcd's disks"
 		fairness       = "priority and fairness is not here yet; use --max-requests-inflight and --max-mutating-requests-inflight"
 	)
@@ -24,9 +23,6 @@ func absentFlags(set *pflag.FlagSet) {
 		{"authentication-config", authentication},
 		{"authorization-config", authorization},
 		{"encryption-provider-config", encryption},
-		{"peer-advertise-ip", peers},
-		{"peer-advertise-port", peers},
-		{"peer-ca-file", peers},
 		{"encryption-provider-config-automatic-reload", encryption},
 	} {
 		set.Var(flag.missing, flag.name, "")

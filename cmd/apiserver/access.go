@@ -37,6 +37,9 @@ func frontProxyFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	set.StringSliceVar(&proxy.UIDHeaders, "requestheader-uid-headers", nil, "headers in which front proxies name the user's UID, such as X-Remote-Uid; the first with a value counts")
 	set.StringSliceVar(&proxy.GroupHeaders, "requestheader-group-headers", nil, "headers in which front proxies name the user's groups, such as X-Remote-Group")
 	set.StringSliceVar(&proxy.ExtraHeaderPrefixes, "requestheader-extra-headers-prefix", nil, "prefixes of the headers in which front proxies send what else is known of the user, such as X-Remote-Extra-")
+	set.StringVar(&cfg.Serving.PeerCAFile, "peer-ca-file", "", "PEM file of the CAs of other apiservers' serving certificates, read again when it changes; if set, requests for what only other apiservers serve are passed on to them, such as while the plane is upgraded")
+	set.StringVar(&cfg.Serving.PeerAdvertiseIP, "peer-advertise-ip", "", "IP address where other apiservers reach this one; when empty, where pods do")
+	set.StringVar(&cfg.Serving.PeerAdvertisePort, "peer-advertise-port", "", "port of --peer-advertise-ip")
 	set.StringVar(&cfg.Serving.ProxyClientCertFile, "proxy-client-cert-file", "", "PEM file of the client certificate presented to aggregated API servers, of a CA of --requestheader-client-ca-file; read again when it changes; when empty, front-proxy-client.crt of the certificate directory")
 	set.StringVar(&cfg.Serving.ProxyClientKeyFile, "proxy-client-key-file", "", "PEM file of the key of --proxy-client-cert-file")
 }

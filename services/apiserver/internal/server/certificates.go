@@ -23,6 +23,6 @@ func (p *plane) measureCertificates() {
 	}
 	metric.Register(p.cfg.Registerer, metric.Certificates(nil,
 		filepath.Join(p.cfg.Serving.CertDir, pki.CAFile), serving, p.cfg.Authentication.ClientCAFile, proxies, client,
-		p.cfg.Etcd.CAFile, p.cfg.Etcd.CertFile, p.cfg.Bus.NATS.CAFile, p.cfg.Bus.NATS.CertFile,
+		p.cfg.Serving.PeerCAFile, p.cfg.Etcd.CAFile, p.cfg.Etcd.CertFile, p.cfg.Bus.NATS.CAFile, p.cfg.Bus.NATS.CertFile,
 	))
 }

@@ -38,6 +38,9 @@ import (
 func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error) {
 	encoder := response.New(p.table, p.cfg.Logger)
 	p.aggregate(encoder)
+	if err := p.meetPeers(encoder); err != nil {
+		return nil, err
+	}
 	metrics := filters.NewMetrics(p.cfg.Registerer, p.table)
 	p.measureCertificates()
 	p.measureExpressions()
@@ -57,7 +60,7 @@ func (p *plane) newHandler(accounts *authn.ServiceAccounts) (http.Handler, error
 		return nil, err
 	}
 	return filters.New(filters.Config{
-		API: api, Other: other, Remote: p.remote, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
+		API: api, Other: other, Remote: elsewhere{p.remote, p.peers}, Authenticator: p.users, Authorizer: p.access.Authorizer(), Encoder: encoder, Logger: p.cfg.Logger,
 		Metrics: metrics, Audit: p.auditor, Trace: p.cfg.Trace, Timeout: p.cfg.Limits.RequestTimeout,
 		Origins: origins, GoawayChance: p.cfg.Serving.GoawayChance,
 		Limits: filters.Limits{
@@ -72,8 +75,8 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 	if err != nil {
 		return nil, err
 	}
-	groups := discovery.New(discovery.Config{
-		Table: p.table, Encoder: encoder, Source: p.remote, Priority: priority,
+	groups := p.discoveries(discovery.Config{
+		Table: p.table, Encoder: encoder, Priority: priority,
 		Addresses: discovery.Addresses{
 			External: p.address, Services: ranges[0], Internal: net.JoinHostPort(ranges[0].Addr().Next().String(), "443"),
 		},
@@ -111,8 +114,8 @@ func (p *plane) other(encoder *response.Encoder, accounts *authn.ServiceAccounts
 	mux.Handle("/{$}", routes.ServePaths(encoder, paths))
 	zpages.Serve(mux, routes.APIVersion(), paths, p.cfg.Flags)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if groups.Serves(r.URL.Path) {
-			groups.ServeHTTP(w, r)
+		if found := groups(r); found.Serves(r.URL.Path) {
+			found.ServeHTTP(w, r)
 			return
 		}
 		encoder.Error(w, r, response.NotFound())

@@ -21,6 +21,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/audit"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/externalsigner"
+	"github.com/garboard/garboard/services/apiserver/internal/http/peers"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/core/allocate"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/custom"
@@ -89,6 +90,7 @@ func (s *Server) Run(ctx context.Context) error {
 		lifecycle.Stage{Name: "kubernetes Service", Start: p.join, Run: func(ctx context.Context) error { return p.members.Run(ctx) }},
 		lifecycle.Stage{Name: "clients of NATS", Start: func(ctx context.Context) error { return p.link.Admit(ctx) }},
 		lifecycle.Stage{Name: "calls to nodes", Run: func(ctx context.Context) error { return p.nodes.Run(ctx) }},
+		p.peering(),
 		lifecycle.Stage{Name: "aggregated APIs", Run: func(ctx context.Context) error { return p.available.Run(ctx) }},
 		lifecycle.Stage{Name: "requests over NATS", Run: p.serveNATS},
 		lifecycle.Stage{Name: "requests over HTTPS", Start: p.begin, End: p.finish},
@@ -130,6 +132,7 @@ type plane struct {
 	nodes     *nodeproxy.Nodes
 	dialer    *endpoints.Dialer
 	remote    *aggregation.APIs
+	peers     *peers.Peers // nil if no requests are passed on to other apiservers
 	available *availability.Keeper
 	handler   http.Handler
 	// etcdReady checks etcd. Any client may ask for it and each check is a quorum read, so
@@ -207,7 +210,7 @@ func (p *plane) assemble() error {
 	}
 	p.described = apiservices.New(apiservices.Config{Table: p.table, Registry: p.registry, Feeds: p.feeds, Logger: p.cfg.Logger})
 	p.members = kubernetesservice.New(kubernetesservice.Config{
-		Table: p.table, Store: st, Registry: p.registry, Address: address, Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
+		Table: p.table, Store: st, Registry: p.registry, Address: address, PeerAddress: p.cfg.Serving.PeerAddress(address), Hostname: p.cfg.Hostname, Logger: p.cfg.Logger,
 	})
 	converters, err := conversion.New(conversion.Config{Resolver: p.endpoints(), Dial: p.dialer.Dial, Registerer: p.cfg.Registerer})
 	if err != nil {

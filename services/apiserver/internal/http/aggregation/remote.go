@@ -114,8 +114,10 @@ func (r *remote) get(ctx context.Context, path string, header http.Header, most 
 	return answer{response.StatusCode, response.Header, body}, nil
 }
 
-// asUser adds who the user is to each request. It does so after the proxy has removed headers that a client
-// declared to be between the client and the proxy only.
+// AsUser returns what adds who the user is to each request, and sends it to next. It does so after a proxy has
+// removed headers that a client declared to be between the client and the proxy only.
+func AsUser(user authn.User, next http.RoundTripper) http.RoundTripper { return asUser{user, next} }
+
 type asUser struct {
 	user authn.User
 	next http.RoundTripper
@@ -124,12 +126,12 @@ type asUser struct {
 // RoundTrip implements http.RoundTripper.
 func (a asUser) RoundTrip(request *http.Request) (*http.Response, error) {
 	request = request.Clone(request.Context())
-	setUser(request, a.user)
+	SetUser(request, a.user)
 	return a.next.RoundTrip(request)
 }
 
-// setUser replaces what a request says about its user.
-func setUser(request *http.Request, user authn.User) {
+// SetUser replaces what a request says about its user.
+func SetUser(request *http.Request, user authn.User) {
 	transport.SetAuthProxyHeaders(request, user.Name, user.UID, user.Groups, user.Extra)
 }
 

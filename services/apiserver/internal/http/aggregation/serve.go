@@ -43,10 +43,10 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, cfg Config) {
 	if id := w.Header().Get(auditHeader); id != "" {
 		request.Header.Set(auditHeader, id)
 	}
-	var via http.RoundTripper = asUser{user, a.transport}
+	via := AsUser(user, a.transport)
 	upgrade := httpstream.IsUpgradeRequest(r)
 	if upgrade { // The proxy then writes the request itself.
-		setUser(request, user)
+		SetUser(request, user)
 		via = a.transport
 	}
 	handler := proxy.NewUpgradeAwareHandler(location, via, true, upgrade, refusal{a.name, cfg.Encoder})

@@ -70,7 +70,8 @@ func (a *Authorities) parse(data []byte) (trusted, error) {
 	return all, nil
 }
 
-func (a *Authorities) roots() *x509.CertPool { return a.current().pool }
+// Pool returns the authorities as they are now.
+func (a *Authorities) Pool() *x509.CertPool { return a.current().pool }
 
 // Certificates returns the certificates of the authorities, as they are now: first the plane's own.
 func (a *Authorities) Certificates() []*x509.Certificate { return slices.Clone(a.current().list) }
@@ -89,7 +90,7 @@ func (a *Authenticator) certificate(r *http.Request) (Result, bool, error) {
 		return Result{}, false, nil
 	}
 	leaf, others := r.TLS.PeerCertificates[0], r.TLS.PeerCertificates[1:]
-	roots := a.cfg.ClientCAs.roots()
+	roots := a.cfg.ClientCAs.Pool()
 	key := keyOf(roots, r.TLS.PeerCertificates)
 	if known, ok := a.verified.find(key, time.Now()); ok {
 		a.remaining.Observe(time.Until(leaf.NotAfter).Seconds())

@@ -49,7 +49,7 @@ func (a *Authenticator) proxied(r *http.Request) (Result, bool, error) {
 		return Result{}, false, nil
 	}
 	leaf, others := r.TLS.PeerCertificates[0], r.TLS.PeerCertificates[1:]
-	roots := proxy.Authorities.roots()
+	roots := proxy.Authorities.Pool()
 	key := keyOf(roots, r.TLS.PeerCertificates)
 	if _, ok := a.proxies.find(key, time.Now()); !ok {
 		chains, err := chainsOf(roots, leaf, others)

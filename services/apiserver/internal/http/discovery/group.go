@@ -71,7 +71,7 @@ func describe(kinds []*scheme.Kind, others *Others, priority func(*scheme.Kind) 
 
 // same reports whether two versions are served by the same.
 func (e *entry) same(other *entry) bool {
-	return e.GroupVersion == other.GroupVersion && e.api == other.api && slices.Equal(e.kinds, other.kinds)
+	return e.GroupVersion == other.GroupVersion && e.api == other.api && e.more == other.more && slices.Equal(e.kinds, other.kinds)
 }
 
 // newGroup builds what is told of a group, of which it gets all versions, the preferred one first.
@@ -79,7 +79,7 @@ func newGroup(versions []*entry) *group {
 	g := &group{entries: versions, plain: map[string]runtime.Object{}, about: metav1.APIGroup{Name: versions[0].Group}}
 	for _, one := range versions {
 		if one.api == nil { // Otherwise its server is asked.
-			g.plain[path(one.GroupVersion)] = resourceList(one.GroupVersion, one.kinds)
+			g.plain[path(one.GroupVersion)] = resourceList(one)
 		}
 		g.about.Versions = append(g.about.Versions, metav1.GroupVersionForDiscovery{GroupVersion: one.String(), Version: one.Version})
 	}
@@ -103,7 +103,9 @@ func newGroup(versions []*entry) *group {
 func (e *entry) discovery() apidiscoveryv2.APIVersionDiscovery {
 	told := apidiscoveryv2.APIVersionDiscovery{Version: e.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent}
 	if e.api == nil {
-		told.Resources = discoveries(e.kinds)
+		if told.Resources = discoveries(e.kinds); e.more != nil {
+			told.Resources = append(told.Resources, e.more.Resources...)
+		}
 		return told
 	}
 	if told.Resources = e.api.Resources; !e.api.Current {

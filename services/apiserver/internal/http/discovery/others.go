@@ -34,10 +34,12 @@ type Served struct {
 	Resources []apidiscoveryv2.APIResourceDiscovery
 	// Current reports that the server answered when it was last asked.
 	Current bool
+	// Partly reports that this server may serve other resources of the version, which come first.
+	Partly bool
 }
 
 // Source knows the APIs that other servers serve. They come before those of the table: a version that
-// another server serves is not described as this server's.
+// another server serves whole is not described as this server's.
 type Source interface {
 	// Discovery returns the APIs as they are now: the same Others as long as they are the same.
 	Discovery() *Others
@@ -49,6 +51,7 @@ type entry struct {
 	priority Priority
 	kinds    []*scheme.Kind
 	api      *API // nil if this server has it
+	more     *API // what another server has besides kinds; nil if none
 }
 
 // name is that of the APIService.
@@ -60,8 +63,13 @@ func (e *entry) name() string { return e.Version + "." + e.Group }
 func entries(served []*scheme.Kind, others *Others, priority func(*scheme.Kind) Priority) (groups [][]*entry) {
 	var all []*entry
 	byGV := map[schema.GroupVersion]*entry{}
+	var partly []*API
 	for i := range others.APIs {
 		api := &others.APIs[i]
+		if api.Partly {
+			partly = append(partly, api)
+			continue
+		}
 		one := &entry{GroupVersion: api.GroupVersion, priority: api.Priority, api: api}
 		all, byGV[one.GroupVersion] = append(all, one), one
 	}
@@ -73,6 +81,14 @@ func entries(served []*scheme.Kind, others *Others, priority func(*scheme.Kind) 
 		}
 		if one.api == nil {
 			one.kinds = append(one.kinds, kind)
+		}
+	}
+	for _, api := range partly {
+		switch one := byGV[api.GroupVersion]; {
+		case one == nil:
+			all = append(all, &entry{GroupVersion: api.GroupVersion, priority: api.Priority, api: api})
+		case one.api == nil:
+			one.more = api
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *entry) int {

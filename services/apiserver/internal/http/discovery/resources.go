@@ -12,12 +12,13 @@ import (
 )
 
 // resourceList builds the plain form.
-func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResourceList {
+func resourceList(of *entry) *metav1.APIResourceList {
+	gv := of.GroupVersion
 	list := &metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
 		APIResources: []metav1.APIResource{},
 	}
-	for _, kind := range kinds {
+	for _, kind := range of.kinds {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: kind.Resource, SingularName: kind.Singular, Namespaced: kind.Namespaced, Kind: kind.Kind,
 			Verbs: kind.Verbs(), ShortNames: kind.ShortNames, Categories: kind.Categories, StorageVersionHash: storageHash(kind),
@@ -30,6 +31,34 @@ func resourceList(gv schema.GroupVersion, kinds []*scheme.Kind) *metav1.APIResou
 				resource.Group, resource.Version = s.Kind.Group, s.Kind.Version
 			}
 			list.APIResources = append(list.APIResources, resource)
+		}
+	}
+	if of.more != nil {
+		list.APIResources = append(list.APIResources, plain(gv, of.more.Resources)...)
+	}
+	return list
+}
+
+// plain returns the plain form of what another server said in the aggregated one.
+func plain(gv schema.GroupVersion, resources []apidiscoveryv2.APIResourceDiscovery) []metav1.APIResource {
+	var list []metav1.APIResource
+	add := func(resource metav1.APIResource, kind *metav1.GroupVersionKind) {
+		if kind != nil {
+			resource.Kind = kind.Kind
+			if kind.Group != gv.Group || kind.Version != gv.Version {
+				resource.Group, resource.Version = kind.Group, kind.Version
+			}
+		}
+		list = append(list, resource)
+	}
+	for _, one := range resources {
+		namespaced := one.Scope == apidiscoveryv2.ScopeNamespace
+		add(metav1.APIResource{
+			Name: one.Resource, SingularName: one.SingularResource, Namespaced: namespaced, Verbs: one.Verbs,
+			ShortNames: one.ShortNames, Categories: one.Categories,
+		}, one.ResponseKind)
+		for _, below := range one.Subresources {
+			add(metav1.APIResource{Name: one.Resource + "/" + below.Subresource, Namespaced: namespaced, Verbs: below.Verbs}, below.ResponseKind)
 		}
 	}
 	return list

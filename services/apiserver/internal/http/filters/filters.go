@@ -73,7 +73,7 @@ type Config struct {
 type Remote interface {
 	http.Handler
 	// Serves reports whether another server has what is at a path.
-	Serves(path string) bool
+	Serves(r *http.Request) bool
 }
 
 // Chain is the server's outermost handler.
@@ -100,7 +100,7 @@ func (c *Chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(auditHeader, id)
 	r = r.WithContext(logid.With(r.Context(), id))
 	target, isResource := c.API.Resolve(r)
-	remote := c.Remote != nil && c.Remote.Serves(r.URL.Path)
+	remote := c.Remote != nil && c.Remote.Serves(r)
 	isResource = isResource && !remote
 	recorder := &recorder{ResponseWriter: w}
 	q := &request{

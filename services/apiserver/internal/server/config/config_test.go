@@ -67,6 +67,9 @@ func TestFaults(t *testing.T) {
 		"an issuer of service account tokens is empty":             func(c *Config) { c.Authentication.Issuers = []string{""} },
 		`"a" is set twice`:                                         func(c *Config) { c.Authentication.Issuers = []string{"a", "a"} },
 		"must be between 1 hour and 2^32 seconds":                  func(c *Config) { c.Authentication.MaxTokenLife = time.Minute },
+		`"host" is no IP address`:                                  func(c *Config) { c.Serving.PeerAdvertiseIP, c.Serving.PeerAdvertisePort = "host", "6443" },
+		`"" is no port`:                                            func(c *Config) { c.Serving.PeerAdvertiseIP = "10.0.0.1" },
+		`"" is no IP address`:                                      func(c *Config) { c.Serving.PeerAdvertisePort = "6443" },
 		"further key files": func(c *Config) {
 			c.Authentication.SigningEndpoint, c.Authentication.KeyFiles = "/run/signer.sock", []string{"/keys.pem"}
 		},

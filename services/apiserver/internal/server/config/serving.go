@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/garboard/garboard/services/apiserver/internal/http/filters"
@@ -53,6 +55,12 @@ type Serving struct {
 	// ShutdownWatchGrace is the time over which the watches are then ended one by one, in random
 	// order; all at once if 0.
 	ShutdownWatchGrace time.Duration
+	// PeerCAFile is a PEM file of the authorities of other apiservers' serving certificates, read again when it
+	// changes. If it is set, requests for kinds that only other apiservers serve are passed on to them.
+	PeerCAFile string
+	// PeerAdvertiseIP and PeerAdvertisePort are where other apiservers reach this one; set both or neither. If
+	// empty, it is where pods do.
+	PeerAdvertiseIP, PeerAdvertisePort string
 	// AllowedOrigins are regular expressions of the origins whose scripts may use the API from a
 	// browser. Each must be anchored at the beginning and at the end of the host.
 	AllowedOrigins []string
@@ -74,6 +82,9 @@ func (s *Serving) complete() error {
 	}
 	if s.CertDir == "" {
 		errs = append(errs, errors.New("no certificate directory is set"))
+	}
+	if err := s.checkPeer(); err != nil {
+		errs = append(errs, err)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set together"))
@@ -119,5 +130,32 @@ func (l *Limits) complete() {
 	}
 	if l.RequestTimeout == 0 {
 		l.RequestTimeout = DefaultRequestTimeout
+	}
+}
+
+// checkPeer returns an error if other apiservers could not reach this one.
+func (s *Serving) checkPeer() error {
+	if s.PeerAdvertiseIP == "" && s.PeerAdvertisePort == "" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(s.PeerAdvertiseIP); err != nil {
+		return fmt.Errorf("--peer-advertise-ip and --peer-advertise-port must be set together: %q is no IP address", s.PeerAdvertiseIP)
+	}
+	if port, err := strconv.ParseUint(s.PeerAdvertisePort, 10, 16); err != nil || port == 0 {
+		return fmt.Errorf("--peer-advertise-ip and --peer-advertise-port must be set together: %q is no port", s.PeerAdvertisePort)
+	}
+	return nil
+}
+
+// PeerAddress returns where other apiservers reach this one, HOST:PORT; empty if they cannot. Without addresses of its
+// own it is advertised, which may be invalid.
+func (s *Serving) PeerAddress(advertised netip.AddrPort) string {
+	switch {
+	case s.PeerAdvertiseIP != "":
+		return net.JoinHostPort(s.PeerAdvertiseIP, s.PeerAdvertisePort)
+	case advertised.IsValid():
+		return advertised.String()
+	default:
+		return ""
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -64,6 +65,14 @@ func (m *Member) renew(ctx context.Context) error {
 			lease.Labels = map[string]string{}
 		}
 		lease.Labels[identityLabel], lease.Labels[corev1.LabelHostname] = writer, m.identity.hostname
+		if m.PeerAddress != "" {
+			if lease.Annotations == nil {
+				lease.Annotations = map[string]string{}
+			}
+			lease.Annotations[corev1.AnnotationPeerAdvertiseAddress] = m.PeerAddress
+		} else {
+			delete(lease.Annotations, corev1.AnnotationPeerAdvertiseAddress)
+		}
 		seconds, now := identityLife, metav1.NowMicro()
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &m.identity.holder, &seconds, &now
 		return lease, nil
@@ -82,18 +91,48 @@ func (m *Member) renew(ctx context.Context) error {
 	return nil
 }
 
-// sweep deletes the Leases of apiservers that have not renewed them for a long time.
-func (m *Member) sweep(ctx context.Context) error {
-	leases := m.Registry.Resource(scheme.For[*coordinationv1.Lease](m.Table))
-	list, err := leases.List(ctx, metav1.NamespaceSystem, metav1.ListOptions{LabelSelector: identityLabel + "=" + writer})
+// leases returns the Leases of all apiservers.
+func (m *Member) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
+	list, err := m.Registry.Resource(scheme.For[*coordinationv1.Lease](m.Table)).
+		List(ctx, metav1.NamespaceSystem, metav1.ListOptions{LabelSelector: identityLabel + "=" + writer})
 	if err != nil {
-		return fmt.Errorf("listing the Leases of apiservers: %w", err)
+		return nil, fmt.Errorf("listing the Leases of apiservers: %w", err)
 	}
 	found, ok := list.(*coordinationv1.LeaseList)
 	if !ok {
-		return fmt.Errorf("listing the Leases of apiservers: found a %T", list)
+		return nil, fmt.Errorf("listing the Leases of apiservers: found a %T", list)
 	}
-	for _, lease := range found.Items {
+	return found.Items, nil
+}
+
+// Peers returns where the other apiservers are, HOST:PORT by the name of their Lease. One that died is among them
+// until its Lease expires.
+func (m *Member) Peers(ctx context.Context) (map[string]string, error) {
+	leases, err := m.leases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peers := map[string]string{}
+	for _, lease := range leases {
+		address := lease.Annotations[corev1.AnnotationPeerAdvertiseAddress]
+		if lease.Name == m.identity.name || address == m.PeerAddress || expired(lease.Spec, time.Now()) {
+			continue
+		}
+		if _, err := netip.ParseAddrPort(address); err == nil {
+			peers[lease.Name] = address
+		}
+	}
+	return peers, nil
+}
+
+// sweep deletes the Leases of apiservers that have not renewed them for a long time.
+func (m *Member) sweep(ctx context.Context) error {
+	found, err := m.leases(ctx)
+	if err != nil {
+		return err
+	}
+	leases := m.Registry.Resource(scheme.For[*coordinationv1.Lease](m.Table))
+	for _, lease := range found {
 		if !expired(lease.Spec, time.Now()) {
 			continue
 		}

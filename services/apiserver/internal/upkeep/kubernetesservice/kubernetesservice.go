@@ -50,7 +50,7 @@ type Store interface {
 	Members(ctx context.Context) ([]netip.Addr, error)
 }
 
-// Config configures a Member. All fields except Address are required.
+// Config configures a Member. All fields except the addresses are required.
 type Config struct {
 	Table    *scheme.Table
 	Store    Store
@@ -58,6 +58,8 @@ type Config struct {
 	// Address is where pods reach this apiserver. If it is not valid, the apiserver is not an
 	// endpoint, and if no other apiserver is live, there are no endpoints.
 	Address netip.AddrPort
+	// PeerAddress is where other apiservers reach this one, HOST:PORT; empty if they cannot.
+	PeerAddress string
 	// Hostname distinguishes this apiserver from the others.
 	Hostname string
 	Logger   *slog.Logger

@@ -1,0 +1,189 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/proxy"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/aggregation"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
+	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+)
+
+const (
+	// passedOn marks a request that a peer has passed on, and that is to be served here or not at all. The name
+	// is kube-apiserver's.
+	passedOn = "X-Kubernetes-Peer-Proxied"
+	// ownDiscovery asks for what a server serves without its peers (client-go, AcceptV2NoPeer).
+	ownDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer"
+	ownProfile   = "profile=nopeer"
+	auditHeader  = "Audit-Id"
+	// serverUser is the user as which an apiserver asks its peers, and its group.
+	serverUser, masters = "system:apiserver", "system:masters"
+	// maxDocument is the size of the largest discovery document that is read, in bytes. That of all of
+	// Kubernetes' kinds has a tenth of it.
+	maxDocument = 4 << 20
+)
+
+// AsksForOwn reports whether a request of discovery asks for what this server serves without its peers.
+func AsksForOwn(r *http.Request) bool {
+	for _, accept := range r.Header.Values("Accept") {
+		if strings.Contains(accept, ownProfile) {
+			return true
+		}
+	}
+	return false
+}
+
+// Serves reports whether a peer serves the path of a request, and this server does not.
+func (p *Peers) Serves(r *http.Request) bool {
+	if r.Header.Get(passedOn) != "" {
+		return false
+	}
+	one, _ := p.find(r.URL.Path)
+	return one != nil
+}
+
+// ServeHTTP passes on a request for which Serves returns true.
+func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	one, gvr := p.find(r.URL.Path)
+	if one == nil { // no longer
+		p.cfg.Encoder.Error(w, r, response.NotFound())
+		return
+	}
+	user, _ := authn.UserFrom(r.Context())
+	location := &url.URL{Scheme: "https", Host: one.address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.Query().Encode()}
+	request := r.Clone(r.Context())
+	request.URL, request.Host = location, location.Host
+	request.Header.Set(passedOn, "true")
+	if id := w.Header().Get(auditHeader); id != "" {
+		request.Header.Set(auditHeader, id)
+	}
+	via := aggregation.AsUser(user, p.transport)
+	upgrade := httpstream.IsUpgradeRequest(r)
+	if upgrade { // The proxy then writes the request itself.
+		aggregation.SetUser(request, user)
+		via = p.transport
+	}
+	counted := &counter{ResponseWriter: w, code: http.StatusOK}
+	handler := proxy.NewUpgradeAwareHandler(location, via, true, upgrade, refusal{p, one.name})
+	handler.RejectForwardingRedirects = true
+	serve := func(r *http.Request) { handler.ServeHTTP(counted, r) }
+	if verb := authz.FromRequest(r).Verb; upgrade || verb == "watch" || verb == "proxy" {
+		p.cfg.Gate.Until(request, serve)
+	} else {
+		serve(request)
+	}
+	p.metrics.passed.WithLabelValues(strconv.Itoa(counted.code), gvr.Group, gvr.Version, gvr.Resource).Inc()
+}
+
+// counter remembers the status code of a response.
+type counter struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (c *counter) WriteHeader(code int) {
+	c.code = code
+	c.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// refusal tells a client that a peer could not be reached.
+type refusal struct {
+	*Peers
+	name string
+}
+
+// Error implements proxy.ErrorResponder.
+func (f refusal) Error(w http.ResponseWriter, r *http.Request, err error) {
+	gvr, _ := resourceOf(r.URL.Path)
+	f.metrics.errors.WithLabelValues("proxy_transport", gvr.Group, gvr.Version, gvr.Resource).Inc()
+	f.cfg.Encoder.Error(w, r, apierrors.NewServiceUnavailable(fmt.Sprintf("the apiserver %s, which serves this resource, cannot be reached: %v", f.name, err)))
+}
+
+// ask asks an apiserver what it serves. It returns what was known before if that is the same.
+func (p *Peers) ask(ctx context.Context, name, address string, before *peer) (*peer, error) {
+	next := &peer{name: name, address: address, etags: map[string]string{}}
+	if before != nil && before.address == address {
+		maps.Copy(next.etags, before.etags)
+	}
+	same := true
+	groups := map[string][]apidiscoveryv2.APIGroupDiscovery{}
+	for _, path := range []string{"/api", "/apis"} {
+		list, etag, err := p.read(ctx, address, path, next.etags[path])
+		if err != nil {
+			return nil, err
+		}
+		if list == nil {
+			continue
+		}
+		same, next.etags[path], groups[path] = false, etag, list.Items
+	}
+	if same {
+		return before, nil
+	}
+	for _, path := range []string{"/api", "/apis"} {
+		found, changed := groups[path]
+		if !changed && before != nil { // The core group is the only one without a name.
+			for _, group := range before.groups {
+				if (group.Name == "") == (path == "/api") {
+					found = append(found, group)
+				}
+			}
+		}
+		next.groups = append(next.groups, found...)
+	}
+	return next, nil
+}
+
+// read returns the discovery document at a path of an apiserver; nil if it is still the one of etag.
+func (p *Peers) read(ctx context.Context, address, path, etag string) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
+	to := url.URL{Scheme: "https", Host: address, Path: path}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
+	if err != nil {
+		return nil, "", fmt.Errorf("asking for %s: %w", to.String(), err)
+	}
+	request.Header.Set("Accept", ownDiscovery)
+	request.Header.Set(passedOn, "true")
+	if etag != "" {
+		request.Header.Set("If-None-Match", etag)
+	}
+	aggregation.SetUser(request, authn.User{Name: serverUser, Groups: []string{masters}})
+	answer, err := p.transport.RoundTrip(request)
+	if err != nil {
+		return nil, "", fmt.Errorf("asking for %s: %w", to.String(), err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("reading %s: %w", to.String(), err)
+	case etag != "" && answer.StatusCode == http.StatusNotModified:
+		return nil, etag, nil
+	case answer.StatusCode != http.StatusOK:
+		return nil, "", fmt.Errorf("asking for %s: the answer is %s", to.String(), answer.Status)
+	case len(body) > maxDocument:
+		return nil, "", fmt.Errorf("reading %s: it has more than %d bytes", to.String(), maxDocument)
+	}
+	list := &apidiscoveryv2.APIGroupDiscoveryList{}
+	if err := json.Unmarshal(body, list); err != nil {
+		return nil, "", fmt.Errorf("reading %s: %w", to.String(), err)
+	}
+	return list, answer.Header.Get("Etag"), nil
+}

@@ -197,7 +197,7 @@ bench-controllers-hostile: ## Time new ReplicaSets beside hostile objects, and c
 bench-fabric: ## Measure the watch fabric's hops, fan-out, starts and restarts. BENCH_FLAGS='-parts hops' narrows it.
 	go run ./bench/fabric $(BENCH_FLAGS)
 
-bench-streams: bin/garboard bin/kubelet ## Measure exec, copies, forwarded ports and followed logs, beside a kubelet and containerd's own server. Needs root and containerd. APART=1 gives the node agent a process of its own.
+bench-streams: bin/garboard bin/kubelet ## Measure exec, copies, forwarded ports and followed logs, beside a kubelet and containerd's own server. Needs root and containerd. APART=1 gives the node agent a process of its own, APART=each every service.
 	GARBOARD_APART=$(APART) GARBOARD_BINARY=$(CURDIR)/bin/garboard GARBOARD_KUBELET=$(CURDIR)/bin/kubelet GARBOARD_REQUIRE_CONTAINERS=1 \
 		go test -tags containers -run '^$$' -bench $(or $(ONLY),.) -benchtime 1x -count $(or $(REPEATS),3) -timeout 2h ./bench/streams
 

@@ -13,13 +13,17 @@ import (
 	"github.com/garboard/garboard/bench/measure"
 	"github.com/garboard/garboard/test/containers/harness"
 	"github.com/garboard/garboard/test/e2e/plane"
+	"github.com/garboard/garboard/test/services"
 )
 
 // startPlane starts the plane and its processes. With GARBOARD_APART set the node agent has its own, as on other
-// machines, and reaches the plane only over NATS, with TLS.
+// machines, and reaches the plane only over NATS, with TLS. If it is "each", every service has its own process.
 func startPlane(b *testing.B, containers *harness.Containers) (*plane.Plane, []measure.Process) {
 	b.Helper()
-	if os.Getenv("GARBOARD_APART") == "" {
+	switch os.Getenv("GARBOARD_APART") {
+	case "each":
+		return startEach(b, containers)
+	case "":
 		p := plane.Start(b, plane.Binary(b), "--runtime", "containerd", "--containerd", containers.Endpoint())
 		return p, []measure.Process{{Name: "plane", PID: p.PID()}}
 	}
@@ -43,4 +47,18 @@ func startPlane(b *testing.B, containers *harness.Containers) (*plane.Plane, []m
 		must(b, harness.Unmount(data))
 	})
 	return p, []measure.Process{{Name: "servers", PID: p.PID()}, {Name: "agent", PID: agent.Process.Pid}}
+}
+
+// startEach starts a plane of which every service is a process.
+func startEach(b *testing.B, containers *harness.Containers) (*plane.Plane, []measure.Process) {
+	b.Helper()
+	data := b.TempDir()
+	b.Cleanup(func() { must(b, harness.Unmount(data)) })
+	s := services.Start(b, "--runtime", containers.Endpoint(), "--data-dir", data, "--api-transport", "nats",
+		"--pod-network=false", "--service-proxy=false", "--dns=false")
+	var processes []measure.Process
+	for _, name := range services.Names() {
+		processes = append(processes, measure.Process{Name: name, PID: s.PID(name)})
+	}
+	return s.Plane, processes
 }

@@ -57,6 +57,7 @@ var clientGoRooms = map[string][]string{
 	// The harness provides the apiserver's tests with client-go's clients.
 	"services/apiserver/internal/test/harness": {"kubernetes", "rest", "tools/clientcmd"},
 	"test/operators/siteoperator":              {"kubernetes/scheme"},
+	"test/services":                            {"tools/clientcmd", "tools/clientcmd/api"},
 	"test/upstream/customresources/fixtures":   {"dynamic", "rest", "tools/clientcmd"}, // replaces what returns these
 }
 

@@ -58,7 +58,7 @@ func TestSampleAPIServer(t *testing.T) {
 	if res := c.Kubectl(t, "", "get", "--raw", "/apis/wardle.example.com/v1alpha1/flunders"); res.Code == 0 || !strings.Contains(res.Stderr, "service unavailable: the APIService v1alpha1.wardle.example.com") {
 		t.Errorf("an API whose server does not run: %s%s", res.Stdout, res.Stderr)
 	}
-	c.operate(t, operator.path, "--secure-port", port, "--etcd-servers", "http://"+c.etcd, "--tls-cert-file", filepath.Join(folder, "tls.crt"),
+	c.operate(t, operator.path, "--secure-port", port, "--etcd-servers", "http://"+c.Etcd, "--tls-cert-file", filepath.Join(folder, "tls.crt"),
 		"--tls-private-key-file", filepath.Join(folder, "tls.key"), "--kubeconfig", account, "--authentication-kubeconfig", account,
 		"--authorization-kubeconfig", account, "--feature-gates=UnknownVersionInteroperabilityProxy=false")
 	available := func() {

@@ -63,13 +63,3 @@ func build(t *testing.T, name, module, pkg string) program {
 	fmt.Fprintf(os.Stderr, "built %s %s in %s\n", name, version, time.Since(began).Round(time.Second))
 	return p
 }
-
-// compile builds programs of this repository, and of the modules that it requires, into a folder.
-func compile(t *testing.T, folder string, packages ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-ldflags=-s -w", "-o", folder + "/"}, packages...)...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building %v: %v\n%s", packages, err, output)
-	}
-}

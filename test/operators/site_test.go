@@ -18,7 +18,7 @@ const site = `{apiVersion: web.example.com/v1, kind: Site, metadata: {name: %s, 
 // TestSiteOperator runs our own operator over the bus. Its webhooks are reached by a Service.
 func TestSiteOperator(t *testing.T) {
 	c := start(t)
-	compile(t, c.dir, own+"test/operators/siteoperator")
+	c.Compile(t, own+"test/operators/siteoperator")
 	registry := t.TempDir()
 	c.startSites(t, registry)
 	reconcile := func(round int) {
@@ -65,7 +65,7 @@ func (c *cluster) startSites(t *testing.T, registry string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(c.dir, name)
+		file := filepath.Join(c.Dir, name)
 		text := strings.ReplaceAll(string(data), "${CA}", base64.StdEncoding.EncodeToString(authority))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -74,8 +74,8 @@ func (c *cluster) startSites(t *testing.T, registry string) {
 	}
 	c.install(t, files...)
 	c.endpoint(t, "default", "siteoperator", "webhooks", port)
-	c.operate(t, filepath.Join(c.dir, "siteoperator"), "-kubeconfig", c.user(t, "default", "siteoperator", ""),
-		"-nats-servers", "nats://"+c.nats, "-registry", registry, "-cert-dir", certs, "-port", port)
+	c.operate(t, filepath.Join(c.Dir, "siteoperator"), "-kubeconfig", c.user(t, "default", "siteoperator", ""),
+		"-nats-servers", "nats://"+c.NATS, "-registry", registry, "-cert-dir", certs, "-port", port)
 }
 
 // siteRules checks what the definition and the webhooks accept, refuse and fill in.

@@ -15,6 +15,7 @@ import (
 
 	chaos "github.com/garboard/garboard/test/chaos/plane"
 	"github.com/garboard/garboard/test/e2e/plane"
+	"github.com/garboard/garboard/test/services"
 )
 
 // install applies files, on the server's side, and waits until the definitions among them are
@@ -41,21 +42,21 @@ func (c *cluster) user(t *testing.T, namespace, name, role string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca := c.dir + "/ca.crt"
+	ca := c.Dir + "/ca.crt"
 	for _, one := range config.Clusters {
 		if err := os.WriteFile(ca, one.CertificateAuthorityData, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	token := strings.TrimSpace(c.Must(t, "", "create", "token", name, "-n", namespace, "--duration=12h"))
-	return c.kubeconfigOf(t, name, ca, token)
+	return c.KubeconfigOf(t, name, ca, token)
 }
 
 // operate starts the operator. As a kubelet would, the waits of the story start it again whenever it
 // has ended by itself: many operators do when they have lost their Lease.
 func (c *cluster) operate(t *testing.T, command ...string) {
 	t.Helper()
-	c.operator = chaos.NewProcess("operator", c.dir, command, nil)
+	c.operator = chaos.NewProcess("operator", c.Dir, command, nil)
 	if err := c.operator.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func (c *cluster) eventually(t *testing.T, what string, is func(ctx context.Cont
 		if err := c.operator.Died(); err != nil {
 			c.ends++
 			if restarts++; restarts > 20 {
-				t.Fatalf("the operator does not stay: %v\n%s", err, c.log("operator"))
+				t.Fatalf("the operator does not stay: %v\n%s", err, c.Log("operator"))
 			}
 			c.operator.Stop()
 			if err := c.operator.Start(); err != nil {
@@ -130,9 +131,9 @@ func (c *cluster) file(t *testing.T, text string) string {
 // reconcile, which changes something and waits until the operator has reacted.
 func (c *cluster) survives(t *testing.T, reconcile func(round int)) {
 	t.Helper()
-	for i, service := range services() {
+	for i, service := range services.Names() {
 		began := time.Now()
-		c.restart(t, service)
+		c.Restart(t, service)
 		reconcile(i + 1)
 		t.Logf("%s restarted, and the operator has reconciled %s later", service, time.Since(began).Round(100*time.Millisecond))
 	}
@@ -140,7 +141,7 @@ func (c *cluster) survives(t *testing.T, reconcile func(round int)) {
 	if err := c.operator.Start(); err != nil {
 		t.Fatal(err)
 	}
-	reconcile(len(services()) + 1)
+	reconcile(len(services.Names()) + 1)
 	t.Logf("the operator restarted; it had ended by itself %d times before", c.ends)
 }
 

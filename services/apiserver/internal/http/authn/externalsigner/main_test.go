@@ -4,7 +4,11 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()

@@ -10,7 +10,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	externaljwt "k8s.io/externaljwt/apis/v1"
 
@@ -18,8 +17,6 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/externalsigner"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn/externalsigner/externalsignertest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ authn.TokenKeys = (*externalsigner.Signer)(nil)
 

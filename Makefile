@@ -27,7 +27,7 @@ TESTS       ?= $(shell go list ./... | grep -v '/test/e2e$$')
 export CGO_ENABLED := 0
 RUNTESTS = go run ./test/run
 
-.PHONY: help up build test check e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-controllers-hostile bench-custom bench-hostile bench-fabric bench-memory bench-streams bench-services bench-dns generate lint arch clean
+.PHONY: help up build test check current e2e fuzz pods-test simulate chaos chaos-fabric chaos-short outage outage-short upstream upstream-controllers upstream-crd upstream-dns upstream-swap images compose-test conformance operators bench bench-apiserver bench-controllers bench-controllers-hostile bench-custom bench-hostile bench-fabric bench-memory bench-streams bench-services bench-dns generate lint arch clean
 
 help: ## List the commands.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /  make \1\t/' | expand -t 20
@@ -55,11 +55,13 @@ test: bin/garboard ## Run every package's tests; `make e2e` tries the whole plan
 	@GARBOARD_BINARY=$(CURDIR)/bin/garboard $(RUNTESTS) $(if $(RACE),-race) $(TESTS)
 
 check: ## Check generated code, and run lint (which includes vet) and arch.
+	@$(MAKE) --no-print-directory current lint arch
+
+current: ## Check that generated code and all go.mod files are up to date.
 	@$(MAKE) --no-print-directory generate
 	@git diff --exit-code -- '*.pb.go' '*zz_generated*' docs/reference/kinds.md 'docs/diagrams/*.svg' helm/garboard/README.md helm/garboard/values.schema.json helm/garboard/files compose/grafana/dashboards || { echo 'generated code is stale: commit what make generate wrote'; exit 1; }
 	@for module in $$(git ls-files 'test/**/go.mod' 'tools/**/go.mod'); do \
 		(cd $${module%/*} && go list -test ./... >/dev/null) || { echo "$$module is stale: run go mod tidy there"; exit 1; }; done
-	@$(MAKE) --no-print-directory lint arch
 
 lint: ## Run the linters.
 	$(LINT) run --allow-parallel-runners --timeout 30m ./...

@@ -2,12 +2,10 @@ package aggregation
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +13,8 @@ import (
 	"time"
 
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+
+	"github.com/garboard/garboard/services/apiserver/internal/http/upgradetest"
 )
 
 // told is what a server tells of a request.
@@ -156,43 +156,6 @@ func TestWatchEnds(t *testing.T) {
 
 // TestUpgrade checks that an upgraded connection is passed on, with the user, in both directions.
 func TestUpgrade(t *testing.T) {
-	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Connection", "Upgrade")
-		rw.Header().Set("Upgrade", r.Header.Get("Upgrade"))
-		rw.WriteHeader(http.StatusSwitchingProtocols)
-		conn, buffered, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			return
-		}
-		defer func() { _ = conn.Close() }()
-		_, _ = fmt.Fprintf(conn, "%s %s\n", r.Header.Get("X-Remote-User"), r.Header.Get("X-Remote-Group"))
-		_, _ = io.Copy(conn, buffered)
-	})
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.front.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	stop := context.AfterFunc(t.Context(), func() { _ = conn.Close() })
-	defer stop()
-	_, err = io.WriteString(conn, "GET /apis/wardle.example.com/v1/namespaces/a/flunders/b/exec HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"+
-		"X-Remote-User: admin\r\nX-Remote-Group: system:masters\r\n\r\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader := bufio.NewReader(conn)
-	response, err := http.ReadResponse(reader, nil)
-	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("got %v, %v", response, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if line, err := reader.ReadString('\n'); line != "jane devs\n" {
-		t.Errorf("the server heard %q, %v", line, err)
-	}
-	if _, err := io.WriteString(conn, "hello\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := reader.ReadString('\n'); line != "hello\n" {
-		t.Errorf("got back %q, %v", line, err)
-	}
+	w := newWorld(t, upgradetest.Echo)
+	upgradetest.Check(t, w.front.URL, "/apis/wardle.example.com/v1/namespaces/a/flunders/b/exec")
 }

@@ -1,11 +1,13 @@
 package peers
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -101,8 +103,14 @@ func (c *counter) WriteHeader(code int) {
 	c.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap lets http.ResponseController flush and hijack.
+// Unwrap lets http.ResponseController flush.
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Hijack hands the connection over for another protocol.
+func (c *counter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.code = http.StatusSwitchingProtocols
+	return http.NewResponseController(c.ResponseWriter).Hijack()
+}
 
 // refusal tells a client that a peer could not be reached.
 type refusal struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/discovery"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/http/upgradetest"
 	"github.com/garboard/garboard/services/apiserver/internal/http/webhook/webhooktest"
 	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
 )
@@ -189,4 +190,11 @@ func TestRedirect(t *testing.T) {
 	if code, body := w.ask(nil); code != http.StatusBadGateway {
 		t.Errorf("%d %s", code, body)
 	}
+}
+
+// TestUpgrade checks that an upgraded connection is passed on, with the user, in both directions.
+func TestUpgrade(t *testing.T) {
+	w := newWorld(t, about(), upgradetest.Echo)
+	w.peers.refresh(t.Context())
+	upgradetest.Check(t, w.front.URL, gadgets)
 }

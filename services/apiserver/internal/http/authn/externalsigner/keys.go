@@ -28,8 +28,8 @@ const (
 // keySet are the keys of a signer at one time. It does not change.
 type keySet struct {
 	keys []key
-	// fetched is when the process was asked for the keys, and refresh when it is to be asked again.
-	fetched, refresh time.Time
+	// refresh is when the process is to be asked again.
+	refresh time.Time
 	// generation counts the changes of keys.
 	generation uint64
 }
@@ -109,9 +109,8 @@ func (s *Signer) knowing(ctx context.Context, id string) (*keySet, error) {
 	defer cancel()
 	asked := s.now()
 	err := s.exclusively(ctx, func() error {
-		// Whoever waited for another's answer that is younger than the question shares it.
-		set := s.current.Load()
-		if set.knows(id) || set.fetched.After(asked) {
+		// Whoever waited while another asked shares the answer, or that there was none.
+		if s.current.Load().knows(id) || s.tried.After(asked) {
 			return nil
 		}
 		if err := pause(ctx, s.tried.Add(fetchPeriod).Sub(s.now())); err != nil {
@@ -146,8 +145,7 @@ func (k *keySet) knows(id string) bool {
 
 // fetch replaces the keys by those that the process has now. Only one caller may be in it.
 func (s *Signer) fetch(ctx context.Context, options ...grpc.CallOption) error {
-	asked := s.now()
-	s.tried = asked
+	s.tried = s.now()
 	answer, err := s.client.FetchKeys(ctx, &externaljwt.FetchKeysRequest{}, options...)
 	var keys []key
 	if err == nil {
@@ -158,7 +156,7 @@ func (s *Signer) fetch(ctx context.Context, options ...grpc.CallOption) error {
 		return fmt.Errorf("fetching the keys of service account tokens from %s: %w", s.cfg.Endpoint, err)
 	}
 	old := s.current.Load()
-	set := &keySet{keys: keys, fetched: asked, refresh: s.now().Add(seconded(answer.GetRefreshHintSeconds())), generation: old.generation}
+	set := &keySet{keys: keys, refresh: s.now().Add(seconded(answer.GetRefreshHintSeconds())), generation: old.generation}
 	if !slices.EqualFunc(old.keys, keys, equal) {
 		set.generation++
 		s.cfg.Logger.Info("fetched changed keys of service account tokens", "endpoint", s.cfg.Endpoint, "keys", len(keys))

@@ -19,7 +19,7 @@ const (
 	beat = 30 * time.Second
 	// compileStep is the number of compiled packages per progress line.
 	compileStep = 200
-	// slowest is the number of packages listed at the end of the report.
+	// slowest is the number of packages, and of tests, listed at the end of the report.
 	slowest = 10
 	// kept bounds the stored output of a test or package, in bytes.
 	kept = 256 << 10
@@ -48,7 +48,8 @@ type report struct {
 	race         bool
 	running      map[string]time.Time
 	output       map[string]*strings.Builder // by package, test and build
-	took         map[string]float64
+	took         map[string]float64          // by package
+	testTook     map[string]float64          // by package and test, without tests in tests
 	passed, skip int
 	failures     []string
 }
@@ -56,7 +57,7 @@ type report struct {
 func newReport(out io.Writer, now func() time.Time, total int) *report {
 	return &report{
 		out: out, now: now, began: now(), total: total,
-		running: map[string]time.Time{}, output: map[string]*strings.Builder{}, took: map[string]float64{},
+		running: map[string]time.Time{}, output: map[string]*strings.Builder{}, took: map[string]float64{}, testTook: map[string]float64{},
 	}
 }
 
@@ -174,6 +175,9 @@ func (r *report) note(key, text string) {
 }
 
 func (r *report) test(e event, key string) {
+	if !strings.Contains(e.Test, "/") {
+		r.testTook[short(e.Package)+" "+e.Test] = e.Elapsed
+	}
 	switch e.Action {
 	case "pass":
 		r.passed++
@@ -228,17 +232,12 @@ func (r *report) failed() bool {
 	return len(r.failures) > 0
 }
 
-// end prints the slowest packages, the failures and the counts.
+// end prints the slowest packages and tests, the failures and the counts.
 func (r *report) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	paths := slices.SortedFunc(maps.Keys(r.took), func(a, b string) int { return cmp.Compare(r.took[b], r.took[a]) })
-	if len(paths) > slowest {
-		r.print("slowest packages:")
-		for _, path := range paths[:slowest] {
-			r.print("  %6.1fs %s", r.took[path], short(path))
-		}
-	}
+	r.longest("packages", r.took)
+	r.longest("tests", r.testTook)
 	tests := 0
 	for _, name := range r.failures {
 		r.print("FAIL %s", name)
@@ -248,6 +247,18 @@ func (r *report) end() {
 	}
 	r.print("%d of %d packages in %s", r.done, r.total, r.now().Sub(r.began).Round(time.Second))
 	r.print("%d passed, %d failed, %d skipped", r.passed, max(tests, min(1, len(r.failures))), r.skip)
+}
+
+// longest prints what took the longest, if there is much.
+func (r *report) longest(what string, took map[string]float64) {
+	names := slices.SortedFunc(maps.Keys(took), func(a, b string) int { return cmp.Compare(took[b], took[a]) })
+	if len(names) <= slowest {
+		return
+	}
+	r.print("slowest %s:", what)
+	for _, name := range names[:slowest] {
+		r.print("  %6.1fs %s", took[name], short(name))
+	}
 }
 
 func (r *report) print(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }

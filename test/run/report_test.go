@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,11 @@ func TestReport(t *testing.T) {
 			},
 			prints: []string{"[  1/2] ok   a 1.5s", "1 of 2 packages", "\n1 passed, 0 failed, 1 skipped\n"},
 			hides:  []string{"noise"},
+		},
+		"many tests": {
+			events: slices.Concat([]string{prefix + `a","Action":"start"}`}, ended(11)),
+			prints: []string{"slowest tests:\n    11.0s a Test11\n    10.0s a Test10\n", "     2.0s a Test2\n0 of 2 packages"},
+			hides:  []string{"Test1\n", "/sub", "slowest packages"},
 		},
 		"a test fails": {
 			events: []string{
@@ -98,6 +105,17 @@ func TestReport(t *testing.T) {
 
 // TestLargestFirst checks that packages with the most test code come first, and that packages
 // without tests are left out.
+// ended returns the ends of n tests that each took a second longer, and have a test in them.
+func ended(n int) []string {
+	var events []string
+	for i := range n {
+		events = append(events,
+			fmt.Sprintf(prefix+`a","Action":"pass","Test":"Test%d/sub","Elapsed":100}`, i+1),
+			fmt.Sprintf(prefix+`a","Action":"pass","Test":"Test%d","Elapsed":%d}`, i+1, i+1))
+	}
+	return events
+}
+
 func TestLargestFirst(t *testing.T) {
 	dir := t.TempDir()
 	for name, size := range map[string]int{"small_test.go": 1, "large_test.go": 100} {

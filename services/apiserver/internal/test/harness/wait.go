@@ -23,16 +23,14 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 // Await polls until check returns nil.
 func Await(t testing.TB, what string, check func() error) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	deadline := time.After(Patience)
-	for {
+	for pause := 10 * time.Millisecond; ; pause = min(pause*5/4, 100*time.Millisecond) {
 		err := check()
 		if err == nil {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-deadline:
 			t.Fatalf("waiting for %s: %v", what, err)
 		}

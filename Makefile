@@ -64,7 +64,7 @@ current: ## Check that generated code and all go.mod files are up to date.
 		(cd $${module%/*} && go list -test ./... >/dev/null) || { echo "$$module is stale: run go mod tidy there"; exit 1; }; done
 
 lint: ## Run the linters.
-	$(LINT) run --allow-parallel-runners --timeout 30m ./...
+	$(LINT) run --allow-parallel-runners --timeout 1h ./...
 
 arch: ## Check the rules on imports, sizes and names.
 	go test -count=1 ./test/arch

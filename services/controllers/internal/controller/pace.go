@@ -16,9 +16,10 @@ const (
 	longestRest = 100 * time.Millisecond
 	// While more than crowdSize keys are reconciled within a second, each rests at least crowdRest for every one of
 	// them, and at most longestInCrowd: much changes then, and a status that is written at once is soon out of date.
+	// The bound is kube-proxy's minSyncPeriod, for which it lets changes of EndpointSlices wait.
 	crowdSize      = 20
-	crowdRest      = 5 * time.Millisecond
-	longestInCrowd = 500 * time.Millisecond
+	crowdRest      = 40 * time.Millisecond
+	longestInCrowd = time.Second
 	// sweepSize is for how many keys the rests are kept before those that are over are removed.
 	sweepSize = 1024
 )

@@ -114,10 +114,8 @@ func (r *remote) get(ctx context.Context, path string, header http.Header, most 
 	return answer{response.StatusCode, response.Header, body}, nil
 }
 
-// AsUser returns what adds who the user is to each request, and sends it to next. It does so after a proxy has
-// removed headers that a client declared to be between the client and the proxy only.
-func AsUser(user authn.User, next http.RoundTripper) http.RoundTripper { return asUser{user, next} }
-
+// asUser adds who the user is to each request. It does so after the proxy has removed headers that a client
+// declared to be between the client and the proxy only.
 type asUser struct {
 	user authn.User
 	next http.RoundTripper

@@ -17,6 +17,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
+	"github.com/garboard/garboard/services/apiserver/internal/server/drain"
 )
 
 // discoveryTimeout bounds a request for what an API has, which clients ask of all APIs one after the other.
@@ -38,22 +39,39 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, cfg Config) {
 		ctx, late = context.WithTimeout(ctx, discoveryTimeout)
 		defer late()
 	}
-	request := r.Clone(ctx)
-	request.URL, request.Host = location, location.Host
+	Pass(w, r.WithContext(ctx), Way{To: location, User: user, Transport: a.transport, Gate: cfg.Gate, Responder: refusal{a.name, cfg.Encoder}})
+}
+
+// Way is how a request reaches another server. All fields are required.
+type Way struct {
+	To   *url.URL
+	User authn.User // which the other server gets to know
+	// Transport presents a front proxy's certificate.
+	Transport *http.Transport
+	// Gate ends what is long-running when the server shuts down.
+	Gate *drain.Gate
+	// Responder tells the client that the other server could not be reached.
+	Responder proxy.ErrorResponder
+}
+
+// Pass passes a request on, upgraded connections included. The other server's audit log gets its audit ID.
+func Pass(w http.ResponseWriter, r *http.Request, way Way) {
+	request := r.Clone(r.Context())
+	request.URL, request.Host = way.To, way.To.Host
 	if id := w.Header().Get(auditHeader); id != "" {
 		request.Header.Set(auditHeader, id)
 	}
-	via := AsUser(user, a.transport)
+	var via http.RoundTripper = asUser{way.User, way.Transport}
 	upgrade := httpstream.IsUpgradeRequest(r)
 	if upgrade { // The proxy then writes the request itself.
-		SetUser(request, user)
-		via = a.transport
+		SetUser(request, way.User)
+		via = way.Transport
 	}
-	handler := proxy.NewUpgradeAwareHandler(location, via, true, upgrade, refusal{a.name, cfg.Encoder})
+	handler := proxy.NewUpgradeAwareHandler(way.To, via, true, upgrade, way.Responder)
 	handler.RejectForwardingRedirects = true
 	serve := func(r *http.Request) { handler.ServeHTTP(w, r) }
 	if verb := authz.FromRequest(r).Verb; upgrade || verb == "watch" || verb == "proxy" {
-		cfg.Gate.Until(request, serve)
+		way.Gate.Until(request, serve)
 		return
 	}
 	serve(request)

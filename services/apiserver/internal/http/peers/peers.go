@@ -81,8 +81,24 @@ type snapshot struct {
 // peer is another apiserver. It does not change.
 type peer struct {
 	name, address string
-	groups        []apidiscoveryv2.APIGroupDiscovery
-	etags         map[string]string // of the documents, by path
+	documents     map[string]document // by path
+}
+
+// document is a discovery document of a peer.
+type document struct {
+	etag   string
+	groups []apidiscoveryv2.APIGroupDiscovery
+}
+
+// paths returns where the documents are: of the core group, and of all others.
+func paths() []string { return []string{"/api", "/apis"} }
+
+// groups returns what the peer serves.
+func (p *peer) groups() (all []apidiscoveryv2.APIGroupDiscovery) {
+	for _, path := range paths() {
+		all = append(all, p.documents[path].groups...)
+	}
+	return all
 }
 
 // merged are the APIs of others, of which those of peers are a part.
@@ -192,7 +208,7 @@ func (p *Peers) compare(peers []*peer) *snapshot {
 	next := &snapshot{peers: peers, extra: map[schema.GroupVersionResource][]*peer{}}
 	at := map[schema.GroupVersion]int{}
 	for _, one := range peers {
-		for _, group := range one.groups {
+		for _, group := range one.groups() {
 			for _, version := range group.Versions {
 				gv := schema.GroupVersion{Group: group.Name, Version: version.Version}
 				if p.custom[gv] {

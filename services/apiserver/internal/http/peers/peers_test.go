@@ -64,7 +64,7 @@ func TestCompare(t *testing.T) {
 	groups := []apidiscoveryv2.APIGroupDiscovery{
 		one("", "v1", "pods", "gizmos"), one("example.org", "v1", "gones"), one("example.org", "v2", "gones"), one("apps", "v1", "deployments"),
 	}
-	first, second := &peer{name: "a", groups: groups}, &peer{name: "b", groups: groups[:1]}
+	first, second := peerWith("a", groups), peerWith("b", groups[:1])
 	p.compare(nil)
 	table.Remove(gone)
 	found := p.compare([]*peer{first, second})
@@ -78,6 +78,10 @@ func TestCompare(t *testing.T) {
 	if len(found.apis) != 2 || len(found.apis[0].Resources) != 1 || !found.apis[0].Partly || !found.apis[0].Current {
 		t.Errorf("discovery gets %+v", found.apis)
 	}
+}
+
+func peerWith(name string, groups []apidiscoveryv2.APIGroupDiscovery) *peer {
+	return &peer{name: name, documents: map[string]document{"/apis": {groups: groups}}}
 }
 
 // FuzzResourceOf checks that no path is taken for a resource that it does not name.

@@ -15,12 +15,9 @@ import (
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/proxy"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/garboard/garboard/services/apiserver/internal/http/aggregation"
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
-	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 )
 
@@ -31,7 +28,6 @@ const (
 	// ownDiscovery asks for what a server serves without its peers (client-go, AcceptV2NoPeer).
 	ownDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer"
 	ownProfile   = "profile=nopeer"
-	auditHeader  = "Audit-Id"
 	// serverUser is the user as which an apiserver asks its peers, and its group.
 	serverUser, masters = "system:apiserver", "system:masters"
 	// maxDocument is the size of the largest discovery document that is read, in bytes. That of all of
@@ -68,26 +64,9 @@ func (p *Peers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user, _ := authn.UserFrom(r.Context())
 	location := &url.URL{Scheme: "https", Host: one.address, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.Query().Encode()}
 	request := r.Clone(r.Context())
-	request.URL, request.Host = location, location.Host
 	request.Header.Set(passedOn, "true")
-	if id := w.Header().Get(auditHeader); id != "" {
-		request.Header.Set(auditHeader, id)
-	}
-	via := aggregation.AsUser(user, p.transport)
-	upgrade := httpstream.IsUpgradeRequest(r)
-	if upgrade { // The proxy then writes the request itself.
-		aggregation.SetUser(request, user)
-		via = p.transport
-	}
 	counted := &counter{ResponseWriter: w, code: http.StatusOK}
-	handler := proxy.NewUpgradeAwareHandler(location, via, true, upgrade, refusal{p, one.name})
-	handler.RejectForwardingRedirects = true
-	serve := func(r *http.Request) { handler.ServeHTTP(counted, r) }
-	if verb := authz.FromRequest(r).Verb; upgrade || verb == "watch" || verb == "proxy" {
-		p.cfg.Gate.Until(request, serve)
-	} else {
-		serve(request)
-	}
+	aggregation.Pass(counted, request, aggregation.Way{To: location, User: user, Transport: p.transport, Gate: p.cfg.Gate, Responder: refusal{p, one.name}})
 	p.metrics.passed.WithLabelValues(strconv.Itoa(counted.code), gvr.Group, gvr.Version, gvr.Resource).Inc()
 }
 
@@ -127,71 +106,58 @@ func (f refusal) Error(w http.ResponseWriter, r *http.Request, err error) {
 
 // ask asks an apiserver what it serves. It returns what was known before if that is the same.
 func (p *Peers) ask(ctx context.Context, name, address string, before *peer) (*peer, error) {
-	next := &peer{name: name, address: address, etags: map[string]string{}}
-	if before != nil && before.address == address {
-		maps.Copy(next.etags, before.etags)
+	next := &peer{name: name, address: address, documents: map[string]document{}}
+	same := before != nil && before.address == address
+	if same {
+		maps.Copy(next.documents, before.documents)
 	}
-	same := true
-	groups := map[string][]apidiscoveryv2.APIGroupDiscovery{}
-	for _, path := range []string{"/api", "/apis"} {
-		list, etag, err := p.read(ctx, address, path, next.etags[path])
+	for _, path := range paths() {
+		found, err := p.read(ctx, address, path, next.documents[path])
 		if err != nil {
 			return nil, err
 		}
-		if list == nil {
-			continue
+		if found != nil {
+			same, next.documents[path] = false, *found
 		}
-		same, next.etags[path], groups[path] = false, etag, list.Items
 	}
 	if same {
 		return before, nil
 	}
-	for _, path := range []string{"/api", "/apis"} {
-		found, changed := groups[path]
-		if !changed && before != nil { // The core group is the only one without a name.
-			for _, group := range before.groups {
-				if (group.Name == "") == (path == "/api") {
-					found = append(found, group)
-				}
-			}
-		}
-		next.groups = append(next.groups, found...)
-	}
 	return next, nil
 }
 
-// read returns the discovery document at a path of an apiserver; nil if it is still the one of etag.
-func (p *Peers) read(ctx context.Context, address, path, etag string) (*apidiscoveryv2.APIGroupDiscoveryList, string, error) {
+// read returns the discovery document at a path of an apiserver; nil if it is still the one of before.
+func (p *Peers) read(ctx context.Context, address, path string, before document) (*document, error) {
 	to := url.URL{Scheme: "https", Host: address, Path: path}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("asking for %s: %w", to.String(), err)
+		return nil, fmt.Errorf("asking for %s: %w", to.String(), err)
 	}
 	request.Header.Set("Accept", ownDiscovery)
 	request.Header.Set(passedOn, "true")
-	if etag != "" {
-		request.Header.Set("If-None-Match", etag)
+	if before.etag != "" {
+		request.Header.Set("If-None-Match", before.etag)
 	}
 	aggregation.SetUser(request, authn.User{Name: serverUser, Groups: []string{masters}})
 	answer, err := p.transport.RoundTrip(request)
 	if err != nil {
-		return nil, "", fmt.Errorf("asking for %s: %w", to.String(), err)
+		return nil, fmt.Errorf("asking for %s: %w", to.String(), err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("reading %s: %w", to.String(), err)
-	case etag != "" && answer.StatusCode == http.StatusNotModified:
-		return nil, etag, nil
+		return nil, fmt.Errorf("reading %s: %w", to.String(), err)
+	case before.etag != "" && answer.StatusCode == http.StatusNotModified:
+		return nil, nil //nolint:nilnil // It has not changed.
 	case answer.StatusCode != http.StatusOK:
-		return nil, "", fmt.Errorf("asking for %s: the answer is %s", to.String(), answer.Status)
+		return nil, fmt.Errorf("asking for %s: the answer is %s", to.String(), answer.Status)
 	case len(body) > maxDocument:
-		return nil, "", fmt.Errorf("reading %s: it has more than %d bytes", to.String(), maxDocument)
+		return nil, fmt.Errorf("reading %s: it has more than %d bytes", to.String(), maxDocument)
 	}
-	list := &apidiscoveryv2.APIGroupDiscoveryList{}
-	if err := json.Unmarshal(body, list); err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", to.String(), err)
+	var list apidiscoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", to.String(), err)
 	}
-	return list, answer.Header.Get("Etag"), nil
+	return &document{etag: answer.Header.Get("Etag"), groups: list.Items}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	externaljwt "k8s.io/externaljwt/apis/v1"
 
+	"github.com/garboard/garboard/libs/backoff"
 	"github.com/garboard/garboard/libs/tokenkey"
 )
 
@@ -43,15 +44,7 @@ type key struct {
 
 // Run fetches the keys as often as the process asks for, until ctx ends.
 func (s *Signer) Run(ctx context.Context) error {
-	wait := s.current.Load().refresh.Sub(s.now())
-	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
+	for wait := s.current.Load().refresh.Sub(s.now()); backoff.Sleep(ctx, wait); {
 		err := s.refetch(ctx)
 		if wait = s.current.Load().refresh.Sub(s.now()); err != nil {
 			if ctx.Err() != nil {
@@ -62,6 +55,7 @@ func (s *Signer) Run(ctx context.Context) error {
 				"endpoint", s.cfg.Endpoint, "retryAfter", wait, "err", err)
 		}
 	}
+	return nil
 }
 
 func (s *Signer) refetch(ctx context.Context) error {
@@ -113,8 +107,8 @@ func (s *Signer) knowing(ctx context.Context, id string) (*keySet, error) {
 		if s.current.Load().knows(id) || s.tried.After(asked) {
 			return nil
 		}
-		if err := pause(ctx, s.tried.Add(fetchPeriod).Sub(s.now())); err != nil {
-			return err
+		if !backoff.Sleep(ctx, s.tried.Add(fetchPeriod).Sub(s.now())) {
+			return ctx.Err()
 		}
 		return s.fetch(ctx)
 	})
@@ -122,21 +116,6 @@ func (s *Signer) knowing(ctx context.Context, id string) (*keySet, error) {
 		return nil, fmt.Errorf("looking for a key of service account tokens: %w", err)
 	}
 	return s.current.Load(), nil
-}
-
-// pause waits for d unless ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 func (k *keySet) knows(id string) bool {

@@ -1,7 +1,6 @@
 package externalsigner_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,11 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
-	t.Helper()
-	return context.WithCancel(t.Context())
-}
 
 // eventually waits until condition holds.
 func eventually(t *testing.T, condition func() bool) {

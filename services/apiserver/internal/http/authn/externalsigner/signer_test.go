@@ -1,6 +1,7 @@
 package externalsigner_test
 
 import (
+	"context"
 	"encoding/base64"
 	"log/slog"
 	"strings"
@@ -192,7 +193,7 @@ func TestRun(t *testing.T) {
 	p.Refresh = 1
 	s := started(t, p)
 	ended := make(chan error, 1)
-	ctx, cancel := contextOf(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	go func() { ended <- s.Run(ctx) }()
 	p.Use(t, "second")
 	eventually(t, func() bool { keys, _ := s.Published(); return len(keys) == 2 })

@@ -18,10 +18,10 @@ const (
 	worthwhile = 8 << 20
 )
 
-// ReturnMemory returns, until ctx ends, the memory of garbage to the system whenever the process is
-// idle. Go itself keeps as much garbage as live objects, for an idle process as for a busy one. A
-// busy process is left alone, as is one whose environment sets GOGC or GOMEMLIMIT. It is for
-// programs that share the user's machine.
+// ReturnMemory returns, until ctx ends, memory to the system whenever the process is idle: that of garbage, and the pages
+// of the program's file that only its start or past requests needed. Go itself keeps as much garbage as live objects, for
+// an idle process as for a busy one, and the kernel keeps the pages while it has others. A busy process is left alone, as
+// is one whose environment sets GOGC or GOMEMLIMIT. It is for programs that share the user's machine.
 func ReturnMemory(ctx context.Context) error {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		<-ctx.Done()
@@ -30,6 +30,7 @@ func ReturnMemory(ctx context.Context) error {
 	tick := time.NewTicker(idleCheck)
 	defer tick.Stop()
 	before := readHeap()
+	var pages program
 	for {
 		select {
 		case <-ctx.Done():
@@ -37,10 +38,12 @@ func ReturnMemory(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := readHeap()
-		if now.returns(before) {
+		idle := now.idle(before)
+		if idle && now.returns() {
 			debug.FreeOSMemory()
 			now = readHeap()
 		}
+		pages.check(idle)
 		before = now
 	}
 }
@@ -68,8 +71,8 @@ func readHeap() heap {
 	return heap{allocated: values[0], live: values[1], objects: values[2], free: values[3]}
 }
 
-// returns reports whether the process has been idle since before, and a collection would return
-// much memory.
-func (h heap) returns(before heap) bool {
-	return h.allocated-before.allocated <= idleBytes && h.objects+h.free > h.live+h.live/8+worthwhile
-}
+// idle reports whether the process has allocated little since before.
+func (h heap) idle(before heap) bool { return h.allocated-before.allocated <= idleBytes }
+
+// returns reports whether a collection would return much memory.
+func (h heap) returns() bool { return h.objects+h.free > h.live+h.live/8+worthwhile }

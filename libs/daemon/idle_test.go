@@ -24,7 +24,7 @@ func TestReturns(t *testing.T) {
 	} {
 		before := heap{allocated: 900 * mb}
 		test.now.allocated = before.allocated + test.allocated
-		if got := test.now.returns(before); got != test.want {
+		if got := test.now.idle(before) && test.now.returns(); got != test.want {
 			t.Errorf("%s: got %t, want %t", name, got, test.want)
 		}
 	}

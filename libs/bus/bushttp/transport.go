@@ -37,6 +37,8 @@ type Config struct {
 	// Budget bounds what the readers of responses hold. Transports may share one; when nil, the Transport has its
 	// own, of 32 MiB.
 	Budget *Budget
+	// Received is told the size of every message that arrives, in bytes. It may be nil, and must not block.
+	Received func(bytes int)
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -54,6 +56,7 @@ type Transport struct {
 	forget   []func()
 	buffers  protocol.Buffers
 	budget   *Budget
+	received func(bytes int)
 
 	mu     sync.Mutex
 	calls  map[uint64]*call
@@ -71,7 +74,10 @@ type Transport struct {
 func New(ctx context.Context, cfg Config) (*Transport, error) {
 	t := &Transport{
 		conn: cfg.Conn, node: cfg.Node, logger: cfg.Logger, patience: cfg.Patience, inbox: cfg.Conn.NewInbox(),
-		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}), budget: cfg.Budget,
+		calls: map[uint64]*call{}, beats: map[uint64]string{}, back: make(chan struct{}), budget: cfg.Budget, received: cfg.Received,
+	}
+	if t.received == nil {
+		t.received = func(int) {}
 	}
 	if t.budget == nil {
 		t.budget = NewBudget(protocol.DefaultBudget)
@@ -289,6 +295,7 @@ func (t *Transport) call(number uint64) *call {
 
 // receive handles all messages of apiservers.
 func (t *Transport) receive(m bus.Message) {
+	t.received(len(m.Data))
 	token := strings.TrimPrefix(m.Subject, t.inbox+".")
 	if number, ok := strings.CutPrefix(token, protocol.BeatReply); ok {
 		t.answered(number, m)

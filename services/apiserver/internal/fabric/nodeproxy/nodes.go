@@ -24,9 +24,10 @@ const (
 
 // Nodes calls node agents over the bus. Any goroutine may use it.
 type Nodes struct {
-	conn   func() *bus.Conn
-	budget *bushttp.Budget
-	logger *slog.Logger
+	conn    func() *bus.Conn
+	budget  *bushttp.Budget
+	garbage *garbage
+	logger  *slog.Logger
 
 	mu    sync.Mutex
 	nodes map[string]*node
@@ -41,10 +42,11 @@ type node struct {
 
 // NewNodes returns Nodes. conn returns the bus, or nil until it is reached.
 func NewNodes(conn func() *bus.Conn, logger *slog.Logger) *Nodes {
-	return &Nodes{conn: conn, budget: bushttp.NewBudget(held), logger: logger, nodes: map[string]*node{}}
+	return &Nodes{conn: conn, budget: bushttp.NewBudget(held), garbage: newGarbage(), logger: logger, nodes: map[string]*node{}}
 }
 
-// Run closes the transports that nobody uses, and all of them, with what they carry, once ctx ends.
+// Run closes the transports that nobody uses, and all of them, with what they carry, once ctx ends. It has the garbage
+// of what they carry collected.
 func (n *Nodes) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepTime)
 	defer ticker.Stop()
@@ -55,6 +57,8 @@ func (n *Nodes) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			n.sweep(now, idleTime)
+		case <-n.garbage.much:
+			n.garbage.collect()
 		}
 	}
 }
@@ -108,7 +112,9 @@ func (n *Nodes) begin(name string) (*node, error) {
 			return nil, bus.ErrDisconnected
 		}
 		// It ends with Run, and not with the request that happens to be the first.
-		transport, err := bushttp.New(context.Background(), bushttp.Config{Conn: conn, Node: name, Budget: n.budget, Logger: n.logger})
+		transport, err := bushttp.New(context.Background(), bushttp.Config{
+			Conn: conn, Node: name, Budget: n.budget, Received: n.garbage.received, Logger: n.logger,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("calling node %s: %w", name, err)
 		}

@@ -20,7 +20,12 @@ import (
 	"github.com/garboard/garboard/libs/bus/bustest"
 )
 
-// agent echoes what is sent to a dialed port, and refuses port 81.
+const (
+	flood      = "9000"    // The port at which the agent sends much.
+	floodBytes = 256 << 20 // what it sends there
+)
+
+// agent echoes what is sent to a dialed port, refuses port 81, and floods who dials the port flood.
 func agent(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("port") == "81" {
 		w.WriteHeader(http.StatusBadGateway)
@@ -35,21 +40,26 @@ func agent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
+	if r.URL.Query().Get("port") == flood {
+		part := make([]byte, 256<<10)
+		for sent := 0; sent < floodBytes && err == nil; sent += len(part) {
+			_, err = conn.Write(part)
+		}
+		return
+	}
 	_, _ = io.Copy(conn, conn)
 }
 
-// TestDial dials a pod through its node, and checks that the transport to a node lives as long as it is
-// used.
-func TestDial(t *testing.T) {
-	nats := bustest.NewServer(t)
-	own := nats.Connect()
+// startNodes runs the agent of node n1, which connects by of, and Nodes, which end with the test.
+func startNodes(t *testing.T, conn func() *bus.Conn, of *bus.Conn) *Nodes {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	serving, ended := make(chan struct{}), make(chan error, 2)
 	server := serve.New(serve.Config{
-		Conn: nats.Connect(), Node: "n1", Handler: http.HandlerFunc(agent), Drain: time.Millisecond, Serving: func() { close(serving) },
+		Conn: of, Node: "n1", Handler: http.HandlerFunc(agent), Drain: time.Millisecond, Serving: func() { close(serving) },
 	})
 	go func() { ended <- server.Run(ctx) }()
-	nodes := NewNodes(func() *bus.Conn { return own }, slog.New(slog.DiscardHandler))
+	nodes := NewNodes(conn, slog.New(slog.DiscardHandler))
 	go func() { ended <- nodes.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -61,6 +71,15 @@ func TestDial(t *testing.T) {
 		}
 	})
 	<-serving
+	return nodes
+}
+
+// TestDial dials a pod through its node, and checks that the transport to a node lives as long as it is
+// used.
+func TestDial(t *testing.T) {
+	nats := bustest.NewServer(t)
+	own := nats.Connect()
+	nodes := startNodes(t, func() *bus.Conn { return own }, nats.Connect())
 
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	dialing, over := context.WithCancel(t.Context())

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -14,21 +15,24 @@ const (
 	restFactor = 3
 	// longestRest bounds the rest. A user does not notice it.
 	longestRest = 100 * time.Millisecond
-	// While more than crowdSize keys are reconciled within a second, each rests at least crowdRest for every one of
-	// them, and at most longestInCrowd: much changes then, and a status that is written at once is soon out of date.
-	// The bound is kube-proxy's minSyncPeriod, for which it lets changes of EndpointSlices wait.
-	crowdSize      = 20
-	crowdRest      = 40 * time.Millisecond
+	// While more than crowdSize keys are reconciled within crowdTime to twice that, each rests at least crowdRest for
+	// every one of them, and at most longestInCrowd or its Spec's BatchPeriod: much changes then, and a status that is
+	// written at once is soon out of date. The time is longer than the rests, so that those do not hide a crowd.
+	crowdTime      = 5 * time.Second
+	crowdSize      = 50
+	crowdRest      = 10 * time.Millisecond
 	longestInCrowd = time.Second
 	// sweepSize is for how many keys the rests are kept before those that are over are removed.
 	sweepSize = 1024
+	// sweepTime is after what time a key whose reconcile is due is no longer expected.
+	sweepTime = time.Hour
 )
 
 // paced returns a reconcile that lets a key rest after it, in proportion to what it took. The changes that
 // arrive meanwhile are one reconcile, and one write of a status. Without it, a set of a thousand pods that
-// become ready is counted a thousand times.
-func paced(next reconcile.Func[Key]) reconcile.Func[Key] {
-	rests := &rests{until: map[Key]time.Time{}, sweep: sweepSize, seen: map[Key]struct{}{}}
+// become ready is counted a thousand times. In a crowd a key rests before it if batch is not 0, for at most that long.
+func paced(next reconcile.Func[Key], batch time.Duration) reconcile.Func[Key] {
+	rests := newRests(batch)
 	return func(ctx context.Context, key Key) (reconcile.Result, error) {
 		began := time.Now()
 		if left := rests.left(key, began); left > 0 {
@@ -45,63 +49,105 @@ func paced(next reconcile.Func[Key]) reconcile.Func[Key] {
 
 // rests are the keys that rest.
 type rests struct {
+	before  bool          // They rest before a reconcile in a crowd, and not after it.
+	longest time.Duration // in a crowd
+
 	mu    sync.Mutex
-	until map[Key]time.Time
+	of    map[Key]rest
 	sweep int // how many there are when those that are over are removed
 
-	second time.Time        // when the present second began
-	seen   map[Key]struct{} // the keys that were reconciled in it
-	crowd  int              // how many there were in the second before
+	// The keys that came since a time, and in the crowdTime before; of either as many as make a difference.
+	since             time.Time
+	recent, yetBefore map[Key]struct{}
+	crowd             int // how many there are in both together
 }
 
-// left returns for how long a key still rests.
+// rest is what a key has of it.
+type rest struct {
+	until time.Time
+	// due means that the key is reconciled then.
+	due bool
+}
+
+func newRests(batch time.Duration) *rests {
+	return &rests{
+		before: batch > 0, longest: cmp.Or(batch, longestInCrowd), of: map[Key]rest{}, sweep: sweepSize,
+		recent: map[Key]struct{}{}, yetBefore: map[Key]struct{}{},
+	}
+}
+
+// left returns for how long a key rests before its reconcile.
 func (r *rests) left(key Key, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	until, rests := r.until[key]
-	if !rests {
-		return 0
-	}
-	if left := until.Sub(now); left > 0 {
+	rest, rests := r.of[key]
+	if left := rest.until.Sub(now); rests && left > 0 {
 		return left
 	}
-	delete(r.until, key)
-	return 0
+	delete(r.of, key)
+	if !r.before || rest.due {
+		return 0
+	}
+	left := r.inCrowd(key, now)
+	if left > 0 {
+		r.set(key, now, left, true)
+	}
+	return left
 }
 
 // begin lets a key rest after a reconcile that took so long.
 func (r *rests) begin(key Key, now time.Time, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rest := min(restFactor*took, longestRest)
-	if crowd := r.count(key, now); crowd > crowdSize {
-		rest = max(rest, min(time.Duration(crowd)*crowdRest, longestInCrowd))
+	length := min(restFactor*took, longestRest)
+	if !r.before {
+		length = max(length, r.inCrowd(key, now))
 	}
-	if rest <= 0 {
-		return
+	if length > 0 {
+		r.set(key, now, length, false)
 	}
-	r.until[key] = now.Add(rest)
-	if len(r.until) <= r.sweep {
-		return
-	}
-	for key, until := range r.until {
-		if !until.After(now) {
-			delete(r.until, key)
-		}
-	}
-	r.sweep = max(sweepSize, 2*len(r.until))
 }
 
-// count notes that a key was reconciled, and returns how many keys were within a second.
-func (r *rests) count(key Key, now time.Time) int {
-	if age := now.Sub(r.second); age >= time.Second {
-		r.crowd = len(r.seen)
-		if age >= 2*time.Second {
-			r.crowd = 0
-		}
-		r.second = now
-		clear(r.seen)
+// set lets a key rest, and removes the rests that are over if there are many. The lock is held.
+func (r *rests) set(key Key, now time.Time, length time.Duration, due bool) {
+	r.of[key] = rest{until: now.Add(length), due: due}
+	if len(r.of) <= r.sweep {
+		return
 	}
-	r.seen[key] = struct{}{}
-	return max(r.crowd, len(r.seen))
+	for key, rest := range r.of {
+		// One that is due stays until its reconcile, unless its object is long gone.
+		if over := now.Sub(rest.until); over > sweepTime || over >= 0 && !rest.due {
+			delete(r.of, key)
+		}
+	}
+	r.sweep = max(sweepSize, 2*len(r.of))
+}
+
+// inCrowd returns for how long a key rests because of all that change; 0 if they are few. The lock is held.
+func (r *rests) inCrowd(key Key, now time.Time) time.Duration {
+	crowd := r.count(key, now)
+	if crowd <= crowdSize {
+		return 0
+	}
+	return min(time.Duration(crowd)*crowdRest, r.longest)
+}
+
+// count notes that a key came, and returns how many did within crowdTime to twice that.
+func (r *rests) count(key Key, now time.Time) int {
+	if age := now.Sub(r.since); age >= crowdTime {
+		r.recent, r.yetBefore = r.yetBefore, r.recent
+		clear(r.recent)
+		if age >= 2*crowdTime {
+			clear(r.yetBefore)
+		}
+		r.since, r.crowd = now, len(r.yetBefore)
+	}
+	if _, known := r.recent[key]; known || time.Duration(len(r.recent))*crowdRest >= r.longest {
+		return r.crowd
+	}
+	r.recent[key] = struct{}{}
+	if _, known := r.yetBefore[key]; !known {
+		r.crowd++
+	}
+	return r.crowd
 }

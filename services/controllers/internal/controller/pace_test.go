@@ -68,18 +68,29 @@ func TestKeysRest(t *testing.T) {
 	}
 }
 
-// TestKeysInACrowdRestLonger changes objects twenty times a second, and checks that a few are reconciled each time, that
-// many are reconciled once a second at most, and that no last change is missed.
+// TestKeysInACrowdRestLonger changes objects, and checks that a few are reconciled each time, that many are reconciled
+// once in the longest rest at most, however slowly they change, and that no last change is missed.
 func TestKeysInACrowdRestLonger(t *testing.T) {
-	const seconds = 4
-	for keys, want := range map[int]struct{ atLeast, atMost int }{15: {76, 82}, 200: {4, 7}} {
+	const during = 12 * time.Second
+	for name, test := range map[string]struct {
+		keys            int
+		every, batch    time.Duration
+		atLeast, atMost int
+	}{
+		"a few":                               {45, 50 * time.Millisecond, 0, 232, 242},
+		"some":                                {80, 200 * time.Millisecond, 0, 15, 18},
+		"many":                                {200, 200 * time.Millisecond, 0, 12, 16},
+		"many, in batches":                    {400, 200 * time.Millisecond, 3 * time.Second, 4, 7},
+		"many that change slowly, in batches": {400, 2 * time.Second, 3 * time.Second, 3, 6},
+		"a few, in batches":                   {45, 50 * time.Millisecond, 3 * time.Second, 232, 242},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			reconciles, saw := map[string]int{}, map[string]string{}
 			p := controltest.New(t)
 			p.Declare(func(d controller.Deps) *controller.Spec {
 				sets := controller.For[*appsv1.ReplicaSet](d)
 				return &controller.Spec{
-					Name: "test-controller", Resource: "replicasets", For: sets,
+					Name: "test-controller", Resource: "replicasets", For: sets, BatchPeriod: test.batch,
 					Reconcile: func(_ context.Context, key controller.Key) (reconcile.Result, error) {
 						reconciles[key.Name]++
 						if set, found := sets.Get(key); found {
@@ -90,28 +101,75 @@ func TestKeysInACrowdRestLonger(t *testing.T) {
 				}
 			})
 			p.Start()
-			for i := range keys {
+			for i := range test.keys {
 				p.Load(replicaSet(fmt.Sprint("web-", i), nil))
 			}
-			for n := range 20 * seconds {
-				for i := range keys {
-					controltest.Change(p, "default", fmt.Sprint("web-", i), func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"n": fmt.Sprint(n)} })
+			last := ""
+			for n := range int(during / test.every) {
+				last = fmt.Sprint(n)
+				for i := range test.keys {
+					controltest.Change(p, "default", fmt.Sprint("web-", i), func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"n": last} })
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(test.every)
 			}
-			time.Sleep(2 * time.Second)
+			time.Sleep(4 * time.Second)
 			synctest.Wait()
-			for i := range keys {
-				name := fmt.Sprint("web-", i)
-				if got := reconciles[name]; got < want.atLeast || got > want.atMost {
-					t.Fatalf("%d keys: %s was reconciled %d times, want %d to %d", keys, name, got, want.atLeast, want.atMost)
+			for i := range test.keys {
+				key := fmt.Sprint("web-", i)
+				if got := reconciles[key]; got < test.atLeast || got > test.atMost {
+					t.Fatalf("%s: %s was reconciled %d times, want %d to %d", name, key, got, test.atLeast, test.atMost)
 				}
-				if saw[name] != fmt.Sprint(20*seconds-1) {
-					t.Fatalf("%d keys: %s was last seen with change %s", keys, name, saw[name])
+				if saw[key] != last {
+					t.Fatalf("%s: %s was last seen with change %s", name, key, saw[key])
 				}
 			}
 		})
 	}
+}
+
+// TestBatch changes many objects three times within a second, after a long rest, and checks that nearly all are
+// reconciled once, and that a single change is reconciled at once when the crowd is gone.
+func TestBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 400
+		reconciles := 0
+		p := controltest.New(t)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			return &controller.Spec{
+				Name: "test-controller", Resource: "replicasets", For: controller.For[*appsv1.ReplicaSet](d), BatchPeriod: 3 * time.Second,
+				Reconcile: func(context.Context, controller.Key) (reconcile.Result, error) {
+					reconciles++
+					return reconcile.Result{}, nil
+				},
+			}
+		})
+		p.Start()
+		change := func(keys int, label string) {
+			for i := range keys {
+				controltest.Change(p, "default", fmt.Sprint("web-", i), func(rs *appsv1.ReplicaSet) { rs.Labels = map[string]string{"n": label} })
+			}
+		}
+		for i := range keys {
+			p.Load(replicaSet(fmt.Sprint("web-", i), nil))
+		}
+		time.Sleep(time.Minute)
+		reconciles = 0
+		for i := range 3 {
+			change(keys, fmt.Sprint(i))
+			time.Sleep(400 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		if reconciles < keys || reconciles > keys+keys/2 {
+			t.Errorf("%d reconciles of %d keys", reconciles, keys)
+		}
+		time.Sleep(time.Minute)
+		reconciles = 0
+		change(1, "alone")
+		time.Sleep(200 * time.Millisecond)
+		if synctest.Wait(); reconciles != 1 {
+			t.Errorf("%d reconciles of a key that changes alone", reconciles)
+		}
+	})
 }
 
 // TestRestsKeepTheBackOff checks that a key that fails is repeated after the queue's back-off, which grows.

@@ -68,6 +68,10 @@ type Spec struct {
 	// SharedWrites means that others write the same fields by right, as the apiserver charges quotas and
 	// disruption budgets: that a write must be repeated is then no sign of contention.
 	SharedWrites bool
+	// BatchPeriod is for how long, at most, a change of a key waits for others of the same key while those of hundreds
+	// of keys come. When 0, the first is reconciled at once, and those that follow wait for a second at most. It is for
+	// controllers that no other waits for.
+	BatchPeriod time.Duration
 	// Begin, unless nil, is called when a term begins, before any event, to forget what was kept in the
 	// one before. Its queue is that of the term.
 	Begin func(q Queue)
@@ -152,7 +156,7 @@ func (r *Runner) queue(spec *Spec, h *handlers) *reconcile.Controller[Key] {
 	}
 	return reconcile.New(reconcile.Config[Key]{
 		Name: cmp.Or(spec.Queue, spec.Name), Resource: spec.Resource, Workers: workers, Priority: h.priority,
-		Reconcile: paced(restrained(h.contention, spec)), Object: Key.object,
+		Reconcile: paced(restrained(h.contention, spec), spec.BatchPeriod), Object: Key.object,
 		WaitFor: func() []informer.DoneChecker { return h.checkers }, Reads: &h.reads,
 		Logger: r.deps.Logger, Registerer: r.deps.Registerer, Trace: r.deps.Trace,
 	})

@@ -56,7 +56,7 @@ func New(d controller.Deps) *controller.Spec {
 	return &controller.Spec{
 		Name: name, Queue: "endpoint", Resource: "services", Workers: workers, Events: r.events, For: r.services,
 		Watches:   append(serviceendpoints.Watches(r.pods, r.services), controller.On(r.endpoints, r.changed)),
-		Reconcile: r.reconcile,
+		Reconcile: r.reconcile, BatchPeriod: serviceendpoints.BatchPeriod,
 		Begin: func(controller.Queue) {
 			r.triggers.Reset()
 			r.mu.Lock()

@@ -55,7 +55,7 @@ func New(d controller.Deps) *controller.Spec {
 	return &controller.Spec{
 		Name: name, Queue: "endpoint_slice", Resource: "services", Workers: workers, Events: r.events, For: r.services,
 		Watches:   append(serviceendpoints.Watches(r.pods, r.services), r.slices.Watch(), controller.On(r.nodes, r.zones.changed)),
-		Reconcile: r.reconcile, Also: []func(context.Context) error{r.zones.run},
+		Reconcile: r.reconcile, BatchPeriod: serviceendpoints.BatchPeriod, Also: []func(context.Context) error{r.zones.run},
 		Begin: func(controller.Queue) {
 			r.triggers.Reset()
 			r.zones.reset()

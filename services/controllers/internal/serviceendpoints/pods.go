@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -15,6 +16,12 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/controller"
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
+
+// BatchPeriod is for how long a change of a Service's endpoints may wait for others while those of hundreds of Services
+// come, as with kube-controller-manager's --endpointslice-updates-batch-period. It is a sixth of what Kubernetes allows
+// until the nodes know of a change:
+// https://github.com/kubernetes/community/blob/main/sig-scalability/slos/network_programming_latency.md
+const BatchPeriod = 5 * time.Second
 
 // Selecting reports whether a Service takes its endpoints from pods. Those without a selector and those
 // of type ExternalName do not.

@@ -15,12 +15,12 @@ const (
 	restFactor = 3
 	// longestRest bounds the rest. A user does not notice it.
 	longestRest = 100 * time.Millisecond
-	// While more than crowdSize keys are reconciled within crowdTime to twice that, each rests at least crowdRest for
-	// every one of them, and at most longestInCrowd or its Spec's BatchPeriod: much changes then, and a status that is
-	// written at once is soon out of date. The time is longer than the rests, so that those do not hide a crowd.
+	// While more than crowdSize keys are reconciled within crowdTime to twice that, each rests for longestInCrowd or its
+	// Spec's BatchPeriod, and for less of it while they are fewer than largeCrowd: much changes then, and a status that
+	// is written at once is soon out of date. The time is not shorter than the rests, so that those do not hide a crowd.
 	crowdTime      = 5 * time.Second
 	crowdSize      = 50
-	crowdRest      = 10 * time.Millisecond
+	largeCrowd     = 100
 	longestInCrowd = time.Second
 	// sweepSize is for how many keys the rests are kept before those that are over are removed.
 	sweepSize = 1024
@@ -129,7 +129,7 @@ func (r *rests) inCrowd(key Key, now time.Time) time.Duration {
 	if crowd <= crowdSize {
 		return 0
 	}
-	return min(time.Duration(crowd)*crowdRest, r.longest)
+	return r.longest * time.Duration(min(crowd, largeCrowd)) / largeCrowd
 }
 
 // count notes that a key came, and returns how many did within crowdTime to twice that.
@@ -142,7 +142,7 @@ func (r *rests) count(key Key, now time.Time) int {
 		}
 		r.since, r.crowd = now, len(r.yetBefore)
 	}
-	if _, known := r.recent[key]; known || time.Duration(len(r.recent))*crowdRest >= r.longest {
+	if _, known := r.recent[key]; known || len(r.recent) >= largeCrowd {
 		return r.crowd
 	}
 	r.recent[key] = struct{}{}

@@ -68,8 +68,8 @@ type Spec struct {
 	// SharedWrites means that others write the same fields by right, as the apiserver charges quotas and
 	// disruption budgets: that a write must be repeated is then no sign of contention.
 	SharedWrites bool
-	// BatchPeriod is for how long, at most, a change of a key waits for others of the same key while those of hundreds
-	// of keys come. When 0, the first is reconciled at once, and those that follow wait for a second at most. It is for
+	// BatchPeriod is for how long, at most, a change of a key waits for others of the same key while those of a hundred
+	// keys come, 5 seconds at most. When 0, the first is reconciled at once, and those that follow wait for a second at most. It is for
 	// controllers that no other waits for.
 	BatchPeriod time.Duration
 	// Begin, unless nil, is called when a term begins, before any event, to forget what was kept in the

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/services/controllers/internal/podstate"
 )
 
-// BatchPeriod is for how long a change of a Service's endpoints may wait for others while those of hundreds of Services
+// BatchPeriod is for how long a change of a Service's endpoints may wait for others while those of a hundred Services
 // come, as with kube-controller-manager's --endpointslice-updates-batch-period. It is a sixth of what Kubernetes allows
 // until the nodes know of a change:
 // https://github.com/kubernetes/community/blob/main/sig-scalability/slos/network_programming_latency.md

@@ -77,12 +77,12 @@ func TestKeysInACrowdRestLonger(t *testing.T) {
 		every, batch    time.Duration
 		atLeast, atMost int
 	}{
-		"a few":                               {45, 50 * time.Millisecond, 0, 232, 242},
+		"a few":                               {45, 100 * time.Millisecond, 0, 116, 122},
 		"some":                                {80, 200 * time.Millisecond, 0, 15, 18},
-		"many":                                {200, 200 * time.Millisecond, 0, 12, 16},
-		"many, in batches":                    {400, 200 * time.Millisecond, 3 * time.Second, 4, 7},
-		"many that change slowly, in batches": {400, 2 * time.Second, 3 * time.Second, 3, 6},
-		"a few, in batches":                   {45, 50 * time.Millisecond, 3 * time.Second, 232, 242},
+		"many":                                {120, 200 * time.Millisecond, 0, 12, 16},
+		"many, in batches":                    {150, 200 * time.Millisecond, 3 * time.Second, 4, 7},
+		"many that change slowly, in batches": {150, 2 * time.Second, 3 * time.Second, 3, 6},
+		"a few, in batches":                   {45, 100 * time.Millisecond, 3 * time.Second, 116, 122},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			reconciles, saw := map[string]int{}, map[string]string{}

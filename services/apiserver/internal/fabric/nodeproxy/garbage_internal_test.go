@@ -1,12 +1,10 @@
 package nodeproxy
 
 import (
-	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +72,7 @@ func TestGarbageOfSessionsIsCollected(t *testing.T) {
 		peak = max(peak, objects())
 	}
 	// The embedded NATS, the agent and both ends' buffers are in this process as well.
-	if grown := int64(peak) - int64(before); grown > floodBytes/4 {
+	if grown := int64(peak) - int64(before); grown > floodBytes/2 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 }

@@ -1,17 +1,24 @@
 package daemon
 
-import "testing"
+import (
+	"testing"
 
-// TestProgramGivesBack checks that most of this program's pages are unmapped, and that it runs on.
+	"golang.org/x/sys/unix"
+)
+
+// TestProgramGivesBack maps all of this program, and checks that most of its pages are unmapped, and that it runs on.
 func TestProgramGivesBack(t *testing.T) {
-	before := mappedNow(t)
-	if before < 1<<20 {
-		t.Fatalf("%d bytes of the program are mapped, too few to see the difference", before)
-	}
 	found, err := programMappings()
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, m := range found {
+		_, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(m.start), uintptr(m.end-m.start), unix.MADV_POPULATE_READ)
+		if errno != 0 { // Linux before 5.14
+			t.Skipf("this kernel does not map a file at once: %v", errno)
+		}
+	}
+	before := mappedNow(t)
 	for _, m := range found {
 		if err := m.giveBack(); err != nil {
 			t.Fatal(err)

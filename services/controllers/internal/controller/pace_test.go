@@ -153,16 +153,18 @@ func TestBatch(t *testing.T) {
 			p.Load(replicaSet(fmt.Sprint("web-", i), nil))
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		reconciles = 0
 		for i := range 3 {
 			change(keys, fmt.Sprint(i))
 			time.Sleep(400 * time.Millisecond)
 		}
 		time.Sleep(5 * time.Second)
-		if reconciles < keys || reconciles > keys+keys/2 {
+		if synctest.Wait(); reconciles < keys || reconciles > keys+keys/2 {
 			t.Errorf("%d reconciles of %d keys", reconciles, keys)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		reconciles = 0
 		change(1, "alone")
 		time.Sleep(200 * time.Millisecond)

@@ -21,9 +21,9 @@ func node(n int) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", n)}}
 }
 
-// settle lets everything happen that happens within a second.
+// settle lets everything happen that happens within two seconds. So many nodes are a crowd, whose keys rest for one.
 func settle() {
-	time.Sleep(time.Second)
+	time.Sleep(2 * time.Second)
 	synctest.Wait()
 }
 

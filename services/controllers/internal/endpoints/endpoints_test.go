@@ -306,3 +306,43 @@ func TestActsOnceOnAStaleCache(t *testing.T) {
 		}
 	})
 }
+
+// TestManyServicesAreBatched makes the pods of many Services ready three times, a second apart, and checks that the
+// Endpoints of most are written once, with the last state.
+func TestManyServicesAreBatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 150
+		p := controltest.New(t)
+		start(t, p)
+		for i := range n {
+			app := map[string]string{"app": fmt.Sprint(i)}
+			p.Load(pod(i, func(pod *corev1.Pod) { pod.Labels = app }))
+			controltest.Create(p, service(func(svc *corev1.Service) { svc.Name, svc.Spec.Selector = fmt.Sprint("s", i), app }))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		p.ClearCalls()
+		for change := range 3 {
+			for i := range n {
+				controltest.MarkReady(p, "default", fmt.Sprint("web-", i), change == 1)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		writes := 0
+		for _, call := range p.Writes() {
+			if call.Kind.Resource == "endpoints" {
+				writes++
+			}
+		}
+		if writes < n || writes > 2*n {
+			t.Errorf("got %d writes for %d Services", writes, n)
+		}
+		for _, ep := range controltest.List[*corev1.Endpoints](p) {
+			if got := describe(ep.Subsets); !strings.HasPrefix(got, "/") {
+				t.Errorf("the Endpoints of %s say %q, want not ready", ep.Name, got)
+			}
+		}
+	})
+}

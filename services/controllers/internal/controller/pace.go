@@ -39,8 +39,10 @@ func paced(next reconcile.Func[Key], batch time.Duration) reconcile.Func[Key] {
 			return reconcile.Result{RequeueAfter: left}, nil
 		}
 		result, err := next(ctx, key)
-		if err == nil { // A failed reconcile is repeated after the queue's back-off.
-			now := time.Now()
+		now := time.Now()
+		if err != nil {
+			rests.repeat(key, now)
+		} else {
 			rests.begin(key, now, now.Sub(began))
 		}
 		return result, err
@@ -105,6 +107,15 @@ func (r *rests) begin(key Key, now time.Time, took time.Duration) {
 	}
 	if length > 0 {
 		r.set(key, now, length, false)
+	}
+}
+
+// repeat lets a key be reconciled again after the queue's back-off, without a rest.
+func (r *rests) repeat(key Key, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.before {
+		r.set(key, now, 0, true)
 	}
 }
 

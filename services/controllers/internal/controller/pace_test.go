@@ -174,6 +174,44 @@ func TestBatch(t *testing.T) {
 	})
 }
 
+// TestABatchDoesNotDelayRepeats checks that keys that fail once in a crowd are repeated after the queue's back-off alone.
+func TestABatchDoesNotDelayRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, failing = 150, 80 // The queue repeats a hundred at once.
+		at := map[string][]time.Time{}
+		p := controltest.New(t)
+		p.Declare(func(d controller.Deps) *controller.Spec {
+			return &controller.Spec{
+				Name: "test-controller", Resource: "replicasets", For: controller.For[*appsv1.ReplicaSet](d), BatchPeriod: 3 * time.Second,
+				Reconcile: func(_ context.Context, key controller.Key) (reconcile.Result, error) {
+					if at[key.Name] = append(at[key.Name], time.Now()); len(at[key.Name]) == 1 && len(at) <= failing {
+						return reconcile.Result{}, errors.New("refused")
+					}
+					return reconcile.Result{}, nil
+				},
+			}
+		})
+		stop := p.Start()
+		for i := range keys {
+			p.Load(replicaSet(fmt.Sprint("web-", i), nil))
+		}
+		time.Sleep(time.Minute)
+		stop()
+		repeated := 0
+		for key, times := range at {
+			if len(times) == 2 {
+				repeated++
+			}
+			if len(times) > 2 || times[len(times)-1].Sub(times[0]) > time.Second {
+				t.Errorf("%s was reconciled at %v", key, times)
+			}
+		}
+		if len(at) != keys || repeated != failing {
+			t.Errorf("%d keys were reconciled, %d of them twice", len(at), repeated)
+		}
+	})
+}
+
 // TestRestsKeepTheBackOff checks that a key that fails is repeated after the queue's back-off, which grows.
 func TestRestsKeepTheBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

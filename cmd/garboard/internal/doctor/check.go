@@ -66,6 +66,7 @@ func Check(f *Facts) Findings {
 	checkStorage(in("Storage"), f)
 	checkAutoscalers(in("Autoscaling"), f)
 	checkAPIServices(in("Aggregated APIs"), f)
+	checkExtension(in("Extension"), f)
 	checkContention(in("Contention"), f)
 	if f.Status != nil {
 		checkClocks(in("Clocks"), f)

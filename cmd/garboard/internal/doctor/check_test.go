@@ -95,7 +95,7 @@ func TestHealthy(t *testing.T) {
 			groups = append(groups, f.Group)
 		}
 	}
-	want := "API, Apiservers, etcd main, NATS, Publisher, Informers, Leases, Nodes, Network, Storage, Autoscaling, Aggregated APIs, Contention, Clocks, Versions, Certificates"
+	want := "API, Apiservers, etcd main, NATS, Publisher, Informers, Leases, Nodes, Network, Storage, Autoscaling, Aggregated APIs, Extension, Contention, Clocks, Versions, Certificates"
 	if got := strings.Join(groups, ", "); got != want {
 		t.Errorf("the groups are %s; want %s", got, want)
 	}

@@ -75,6 +75,8 @@ type Facts struct {
 	// APIServices are all APIServices.
 	APIServices    []*apiregistrationv1.APIService
 	APIServicesErr error
+	// Extension are the facts about custom resources, webhooks and admission policies.
+	Extension Extension
 	// Contention are the Events about objects over which a controller and something else fight.
 	Contention    []*corev1.Event
 	ContentionErr error
@@ -203,6 +205,7 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	if err != nil {
 		f.LeasesErr, f.NodesErr, f.ApiserversErr, f.Storage.Err = err, err, err, err
 		f.AutoscalersErr, f.ContentionErr, f.APIServicesErr, f.Network.Err = err, err, err, err
+		f.Extension.Err = err
 		return
 	}
 	leases := client.Of[*coordinationv1.Lease](api)
@@ -221,6 +224,7 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	}
 	f.Autoscalers, _, f.AutoscalersErr = client.Of[*autoscalingv2.HorizontalPodAutoscaler](api).List(ctx, "", metav1.ListOptions{})
 	f.APIServices, _, f.APIServicesErr = client.Of[*apiregistrationv1.APIService](api).List(ctx, "", metav1.ListOptions{})
+	f.Extension.gather(ctx, api)
 	f.Contention, _, f.ContentionErr = client.Of[*corev1.Event](api).List(ctx, "", metav1.ListOptions{FieldSelector: "reason=" + writeBackOff})
 	found, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",

@@ -59,6 +59,7 @@ func etcdFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 func busFlags(set *pflag.FlagSet, cfg *apiserver.Config) {
 	unless(set, &cfg.Bus.Open, "bus-auth", "let the apiservers authenticate and authorize the clients of NATS; without it, every client that reaches NATS can read everything and forge watch messages")
 	set.DurationVar(&cfg.Bus.Life, "bus-connection-life", apiserver.DefaultBusLife, "maximum lifetime of a client's connection to NATS, and so of a right that was revoked")
+	set.DurationVar(&cfg.Bus.NodeLife, "bus-node-connection-life", apiserver.DefaultBusNodeLife, "the same for node agents; sessions of pods may break when such a connection ends")
 	set.IntVar(&cfg.Bus.Log.Replicas, "nats-log-replicas", apiserver.DefaultLogReplicas, "replicas of the JetStream log of watch messages, from which history is read; more than 1 needs a NATS cluster")
 	set.DurationVar(&cfg.Bus.Log.MaxAge, "nats-log-max-age", apiserver.DefaultLogMaxAge, "time for which that log keeps a message")
 	set.Int64Var(&cfg.Bus.Log.MaxBytes, "nats-log-max-bytes", apiserver.DefaultLogMaxBytes, "maximum size of that log in bytes, for each etcd cluster; the oldest messages are dropped first")

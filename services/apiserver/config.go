@@ -28,6 +28,7 @@ const (
 	DefaultEtcdCompactionInterval = config.DefaultEtcdCompactionInterval
 	DefaultEventTTL               = config.DefaultEventTTL
 	DefaultBusLife                = config.DefaultBusLife
+	DefaultBusNodeLife            = config.DefaultBusNodeLife
 	DefaultRequestTimeout         = config.DefaultRequestTimeout
 	DefaultIssuer                 = config.DefaultIssuer
 	DefaultMaxReads               = config.DefaultMaxReads

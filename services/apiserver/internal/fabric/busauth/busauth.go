@@ -39,6 +39,10 @@ import (
 // same moment.
 const DefaultLife = 10 * time.Minute
 
+// DefaultNodeLife is that of a node agent's connection. Each reconnect may end sessions of pods that have data on the
+// way; and a node's own rights follow from its name, so that they are never withdrawn while its certificate is valid.
+const DefaultNodeLife = 24 * time.Hour
+
 // Roles reports which rights a user has by name, so that they need not be probed: the RBAC
 // authorizer. It is the only source for what RoleBindings grant.
 type Roles interface {
@@ -51,8 +55,8 @@ type Roles interface {
 	Versions(have rbac.Versions) rbac.Versions
 }
 
-// Config configures a Decider. All fields are required except Accounts, Life, Budget, Audit, Logger
-// and Registerer.
+// Config configures a Decider. All fields are required except Accounts, Life, NodeLife, Budget, Audit,
+// Logger and Registerer.
 type Config struct {
 	// Authenticator authenticates tokens and certificates.
 	Authenticator *authn.Authenticator
@@ -67,6 +71,8 @@ type Config struct {
 	Accounts func(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error)
 	// Life is the maximum duration of a connection; DefaultLife if 0.
 	Life time.Duration
+	// NodeLife is that of node agents; DefaultNodeLife if 0.
+	NodeLife time.Duration
 	// Budget is how many of the rules that one namespace grants to a user are looked at; a rule of
 	// many words counts as several. 0 means DefaultBudget; a negative value means no bound.
 	Budget int
@@ -91,6 +97,9 @@ type Decider struct {
 func New(cfg Config) *Decider {
 	if cfg.Life == 0 {
 		cfg.Life = DefaultLife
+	}
+	if cfg.NodeLife == 0 {
+		cfg.NodeLife = DefaultNodeLife
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -178,7 +187,11 @@ func Bootstraps(user authn.User) bool {
 // expires returns when the client must reconnect: at the end of its life, or of its credential or a
 // certificate in its chain if that ends earlier.
 func (d *Decider) expires(shown callout.Credentials, client authn.Connection) time.Time {
-	end := time.Now().Add(d.cfg.Life - rand.N(d.cfg.Life/5+1))
+	life := d.cfg.Life
+	if name, isNode := node.Identity(client.User); isNode && name != "" {
+		life = d.cfg.NodeLife
+	}
+	end := time.Now().Add(life - rand.N(life/5+1))
 	if ends := tokenEnd(shown.Token); !ends.IsZero() && ends.Before(end) {
 		end = ends
 	}

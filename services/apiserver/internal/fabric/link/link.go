@@ -190,7 +190,8 @@ func (l *Link) Admit(ctx context.Context) error {
 func (l *Link) decider() *busauth.Decider {
 	return busauth.New(busauth.Config{
 		Authenticator: l.cfg.Users, Authorizer: l.cfg.Access.Authorizer(), Roles: l.cfg.Access.Roles(), Table: l.cfg.Table,
-		Accounts: l.cfg.Access.Objects().ServiceAccount, Life: l.cfg.Server.Bus.Life, Logger: l.cfg.Logger,
+		Accounts: l.cfg.Access.Objects().ServiceAccount, Life: l.cfg.Server.Bus.Life,
+		NodeLife: l.cfg.Server.Bus.NodeLife, Logger: l.cfg.Logger,
 		Audit: l.cfg.Audit, Registerer: l.cfg.Registerer,
 	})
 }

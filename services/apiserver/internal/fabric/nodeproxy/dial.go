@@ -23,7 +23,7 @@ func (n *Nodes) Dial(ctx context.Context, pod *corev1.Pod, port string) (net.Con
 	}
 	target := nodeapi.Target{Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID)}
 	to := target.URL(nodeapi.Dial, url.Values{nodeapi.Port: {port}})
-	conn, err := bushttp.Connect(ctx, n.To(pod.Spec.NodeName), to.String(), nodeapi.DialProtocol, nil)
+	conn, err := bushttp.Connect(ctx, patient{n.To(pod.Spec.NodeName)}, to.String(), nodeapi.DialProtocol, nil)
 	if err != nil {
 		return nil, fmt.Errorf("dialing port %s of pod %s/%s on node %s: %w", port, pod.Namespace, pod.Name, pod.Spec.NodeName, plain(err))
 	}

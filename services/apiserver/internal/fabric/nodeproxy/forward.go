@@ -48,7 +48,7 @@ var errRedirect = errors.New("it answered with a redirect")
 // What is in flight ends when the server shuts down.
 func (p Pods) forward(w http.ResponseWriter, r *http.Request, node string, to *url.URL) {
 	proxy := &httputil.ReverseProxy{
-		Transport: p.To(node), FlushInterval: -1,
+		Transport: patient{p.To(node)}, FlushInterval: -1,
 		Rewrite: func(out *httputil.ProxyRequest) {
 			out.Out.URL, out.Out.Host = to, ""
 			only(out.Out.Header, sentHeaders())

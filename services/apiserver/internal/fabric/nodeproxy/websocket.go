@@ -62,7 +62,7 @@ const maxRefusal = 64 << 10
 // log opens a log at the agent of a pod's node.
 func (p Pods) log(ctx context.Context, pod *corev1.Pod, to *url.URL) (io.ReadCloser, error) {
 	request := (&http.Request{Method: http.MethodGet, URL: to, Header: http.Header{}}).WithContext(ctx)
-	response, err := p.To(pod.Spec.NodeName).RoundTrip(request)
+	response, err := patient{p.To(pod.Spec.NodeName)}.RoundTrip(request)
 	if err != nil {
 		return nil, unreachable(pod.Spec.NodeName, err)
 	}

@@ -12,7 +12,10 @@ import (
 // DefaultBusLife is the default of Bus.Life.
 const DefaultBusLife = busauth.DefaultLife
 
-// minBusLife is the least value of Bus.Life: NATS counts in seconds.
+// DefaultBusNodeLife is the default of Bus.NodeLife.
+const DefaultBusNodeLife = busauth.DefaultNodeLife
+
+// minBusLife is the least value of Bus.Life and Bus.NodeLife: NATS counts in seconds.
 const minBusLife = time.Second
 
 // Bus configures the connection to NATS, and what is published there.
@@ -28,6 +31,8 @@ type Bus struct {
 	// Life bounds how long a client's connection to NATS lasts, and so how long a withdrawn right
 	// remains usable there; DefaultBusLife if 0.
 	Life time.Duration
+	// NodeLife is that of node agents' connections, whose reconnects may end sessions of pods; DefaultBusNodeLife if 0.
+	NodeLife time.Duration
 	// Log bounds the watch messages that are kept.
 	Log Log
 }
@@ -41,8 +46,13 @@ func (b *Bus) complete() error {
 	if err := b.NATS.CheckServers(); err != nil {
 		errs = append(errs, err)
 	}
-	if b.Life < 0 || b.Life > 0 && b.Life < minBusLife {
-		errs = append(errs, fmt.Errorf("the lifetime of clients' connections to NATS, %v, must be at least %v", b.Life, minBusLife))
+	for _, one := range []struct {
+		whose string
+		life  time.Duration
+	}{{"clients", b.Life}, {"node agents", b.NodeLife}} {
+		if one.life < 0 || one.life > 0 && one.life < minBusLife {
+			errs = append(errs, fmt.Errorf("the lifetime of %s' connections to NATS, %v, must be at least %v", one.whose, one.life, minBusLife))
+		}
 	}
 	return errors.Join(append(errs, b.Log.complete())...)
 }

@@ -68,7 +68,8 @@ func (e *Extension) gather(ctx context.Context, api client.Interface) {
 func (e *Extension) definitions(ctx context.Context, api client.Interface) error {
 	all, _, err := client.Of[*apiextensionsv1.CustomResourceDefinition](api).List(ctx, "", metav1.ListOptions{Limit: definitionsPage})
 	for _, one := range all {
-		if c := one.Spec.Conversion; c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil && c.Webhook.ClientConfig != nil {
+		c := one.Spec.Conversion
+		if c != nil && c.Strategy == apiextensionsv1.WebhookConverter && c.Webhook != nil && c.Webhook.ClientConfig != nil {
 			hook := Hook{Name: one.Name, Conversion: true, CABundle: c.Webhook.ClientConfig.CABundle}
 			if service := c.Webhook.ClientConfig.Service; service != nil {
 				hook.Service = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
@@ -102,8 +103,11 @@ func (e *Extension) admission(ctx context.Context, api client.Interface) error {
 	return err
 }
 
-func (e *Extension) addHook(name string, policy *admissionregistrationv1.FailurePolicyType, config *admissionregistrationv1.WebhookClientConfig) {
-	hook := Hook{Name: name, Ignored: ptr.Deref(policy, admissionregistrationv1.Fail) == admissionregistrationv1.Ignore, CABundle: config.CABundle}
+func (e *Extension) addHook(
+	name string, policy *admissionregistrationv1.FailurePolicyType, config *admissionregistrationv1.WebhookClientConfig,
+) {
+	hook := Hook{Name: name, CABundle: config.CABundle}
+	hook.Ignored = policy != nil && *policy == admissionregistrationv1.Ignore
 	if config.Service != nil {
 		hook.Service = types.NamespacedName{Namespace: config.Service.Namespace, Name: config.Service.Name}
 	}
@@ -213,7 +217,8 @@ func checkHooks(l list, f *Facts) {
 			faults[why] = append(faults[why], hook.Name)
 		}
 	}
-	for _, why := range slices.SortedFunc(maps.Keys(faults), func(a, b fault) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says)) }) {
+	inOrder := func(a, b fault) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says)) }
+	for _, why := range slices.SortedFunc(maps.Keys(faults), inOrder) {
 		l.add(Warn, why.name, fmt.Sprintf("%s (%s)", why.says, some(faults[why])), why.advice)
 	}
 	if len(faults) == 0 {

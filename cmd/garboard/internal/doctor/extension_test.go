@@ -33,7 +33,7 @@ func TestExtension(t *testing.T) {
 				Status:     apiextensionsv1.CustomResourceDefinitionStatus{Conditions: all},
 			}
 			if deleted > 0 {
-				one.DeletionTimestamp = ptr.To(metav1.NewTime(now.Add(-deleted)))
+				one.DeletionTimestamp = new(metav1.NewTime(now.Add(-deleted)))
 			}
 			f.Extension.Definitions = []*apiextensionsv1.CustomResourceDefinition{one}
 		}
@@ -142,7 +142,7 @@ func extension(r *http.Request) any {
 		list := discoveryv1.EndpointSliceList{TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSliceList"}}
 		ready := r.URL.Query().Get("labelSelector") == discoveryv1.LabelServiceName+"="+backend.Name
 		list.Items = []discoveryv1.EndpointSlice{{Endpoints: []discoveryv1.Endpoint{
-			{Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}, {Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
+			{Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}, {Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
 		}}}
 		return list
 	}

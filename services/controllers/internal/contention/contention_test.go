@@ -155,10 +155,14 @@ func TestLosses(t *testing.T) {
 			w.lose(name)
 		}, false},
 		"deleted by the controller": {func(w *writer, ctx context.Context, name string) {
-			<-time.After(regret)
+			<-time.After(Regret)
 			w.remove(ctx, name)
 		}, false},
 		"deleted by the controller at once": {(*writer).remove, true},
+		"deleted by the controller after a rest": {func(w *writer, ctx context.Context, name string) {
+			<-time.After(Regret / 2)
+			w.remove(ctx, name)
+		}, true},
 		"of another kind": {func(w *writer, _ context.Context, name string) {
 			w.keys.Lost(reflect.TypeFor[*corev1.Secret](), "default", name)
 		}, false},
@@ -256,7 +260,7 @@ func TestAlternatingStatus(t *testing.T) {
 		"two contents":              {2, 200 * time.Millisecond, true},
 		"five contents":             {remembered + 1, 200 * time.Millisecond, true},
 		"always another":            {1000, 200 * time.Millisecond, false},
-		"as who scales up and down": {2, regret, false},
+		"as who scales up and down": {2, Regret, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWriter(t)

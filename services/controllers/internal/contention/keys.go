@@ -18,9 +18,10 @@ const (
 	signs = 10
 	// burst and perMinute bound the writes for a key under contention: together 30 in any minute.
 	burst, perMinute = 10, 20
-	// regret is how soon a controller must take back what it wrote for that to be a sign: delete what it created, or
-	// write the status that it replaced. Who scales up and down, as an autoscaler does, is slower.
-	regret = time.Second
+	// Regret is how soon a controller must take back what it wrote for that to be a sign: delete what it created, or
+	// write the status that it replaced. Who scales up and down, as an autoscaler does, is slower. It is longer than a
+	// key rests after a reconcile.
+	Regret = 2 * time.Second
 	// reserve is how many of them are for statuses.
 	reserve = 1
 	// remembered is how many contents of a status are known beside the last one.

@@ -163,7 +163,7 @@ func (w *writes) before(call client.Call, which object) error {
 	if after := w.take(call.Subresource == "status", now); after > 0 {
 		return &SlowedError{After: after}
 	}
-	if call.Verb == "delete" && now.Sub(w.created[which].when) >= regret {
+	if call.Verb == "delete" && now.Sub(w.created[which].when) >= Regret {
 		// What a controller deletes itself is lost only if it was created just before: somebody changes
 		// the wanted state as soon as it is reached.
 		delete(w.created, which)
@@ -234,7 +234,7 @@ func (w *writes) repeated(call client.Call, of object, revision string, now time
 	if h.parts == nil {
 		h.parts = map[part]repeat{}
 	}
-	in, soon := part{call.Verb, call.Subresource}, regret
+	in, soon := part{call.Verb, call.Subresource}, Regret
 	if w.statuses != nil {
 		soon = window // It goes on, as often as it may.
 	}

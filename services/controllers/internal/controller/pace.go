@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/garboard/garboard/libs/informer/reconcile"
+	"github.com/garboard/garboard/services/controllers/internal/contention"
 )
 
 const (
@@ -18,10 +19,11 @@ const (
 	// While more than crowdSize keys are reconciled within crowdTime to twice that, each rests for longestInCrowd or its
 	// Spec's BatchPeriod, and for less of it while they are fewer than largeCrowd: much changes then, and a status that
 	// is written at once is soon out of date. The time is not shorter than the rests, so that those do not hide a crowd.
+	// The rest is shorter than Regret: what a controller takes back after it is still a sign of contention.
 	crowdTime      = 5 * time.Second
 	crowdSize      = 50
 	largeCrowd     = 100
-	longestInCrowd = time.Second
+	longestInCrowd = contention.Regret / 2
 	// sweepSize is for how many keys the rests are kept before those that are over are removed.
 	sweepSize = 1024
 	// sweepTime is after what time a key whose reconcile is due is no longer expected.

@@ -62,7 +62,7 @@ func (c *timed) most(name string, after time.Time) int {
 	return most
 }
 
-// wanting writes a=ours into config maps, and keeps as many pods for each as it says.
+// wanting writes a=ours into config maps, and keeps as many pods for each as it says; it deletes others unless one has failed.
 type wanting struct {
 	maps *controller.Objects[*corev1.ConfigMap]
 	pods *controller.Owned[*corev1.Pod, *corev1.ConfigMap]
@@ -100,6 +100,11 @@ func (w *wanting) reconcile(ctx context.Context, key controller.Key) (reconcile.
 		}}
 		if _, err := w.pods.Client.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return reconcile.Result{}, fmt.Errorf("creating a pod: %w", err)
+		}
+	}
+	for ; living > len(m.Data["pods"]) && living == len(pods); living-- {
+		if err := w.pods.Client.Delete(ctx, m.Namespace, pods[living-1].Name, metav1.DeleteOptions{}); err != nil {
+			return reconcile.Result{}, fmt.Errorf("deleting a pod: %w", err)
 		}
 	}
 	if m.Data["a"] == "ours" {
@@ -212,6 +217,41 @@ func TestContention(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestContentionInACrowd checks that a controller which deletes what it has just created is slowed down while many
+// other keys change too, so that each rests for a while before it deletes.
+func TestContentionInACrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const others = 120
+		p := controltest.New(t, configMap("fought", ""))
+		for n := range others {
+			p.Load(configMap(fmt.Sprint("other", n), ""))
+		}
+		counted := &timed{Interface: p.Client, writes: map[string][]time.Time{}}
+		p.Config.Client = controller.Client(counted)
+		p.Declare((&wanting{}).declare)
+		p.Start()
+		want := func(pods string) {
+			controltest.Change(p, "default", "fought", func(m *corev1.ConfigMap) { m.Data["pods"] = pods })
+		}
+		start := time.Now()
+		for n := range 60 {
+			for other := range others {
+				controltest.Change(p, "default", fmt.Sprint("other", other), func(m *corev1.ConfigMap) { m.Data["n"] = fmt.Sprint(n) })
+			}
+			want("x")
+			time.Sleep(100 * time.Millisecond)
+			want("")
+			time.Sleep(2900 * time.Millisecond)
+		}
+		if most := counted.most("fought", start.Add(time.Minute)); most > 30 || most == 0 {
+			t.Errorf("got %d writes in a minute, want 1 to 30", most)
+		}
+		if got := p.Events("WriteBackOff"); len(got) != 1 {
+			t.Errorf("got Events %q, want one", got)
+		}
+	})
 }
 
 // TestRemovingWhatHasEndedIsNoContention checks that a key is not slowed down when another removes pods that have

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -106,8 +107,13 @@ func (s *Storage) unknownFolders(node *corev1.Node) []string {
 	return unknown
 }
 
-// cause is why claims wait.
+// cause is why claims wait, or webhooks cannot be called.
 type cause struct{ name, says, advice string }
+
+// inOrder returns causes sorted by their names.
+func inOrder(causes map[cause][]string) []cause {
+	return slices.SortedFunc(maps.Keys(causes), func(a, b cause) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says)) })
+}
 
 func checkStorage(l list, f *Facts) {
 	s := &f.Storage
@@ -127,19 +133,14 @@ func checkStorage(l list, f *Facts) {
 		waiting[why] = append(waiting[why], c.Namespace+"/"+c.Name)
 		events[why] = cmp.Or(events[why], s.Refusals[c.UID])
 	}
-	causes := make([]cause, 0, len(waiting))
-	for why := range waiting {
-		causes = append(causes, why)
-	}
-	slices.SortFunc(causes, func(a, b cause) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says)) })
-	for _, why := range causes {
+	for _, why := range inOrder(waiting) {
 		says := fmt.Sprintf("%s (%s)", why.says, some(waiting[why]))
 		if event := events[why]; event != "" {
 			says += "; its last Event: " + event
 		}
 		l.add(Warn, why.name, says, why.advice)
 	}
-	if len(causes) == 0 {
+	if len(waiting) == 0 {
 		l.ok("claims", "none has waited for a volume for %s", long(patience))
 	}
 	for _, node := range f.Nodes {

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -194,12 +193,9 @@ func checkDefinitions(l list, f *Facts) {
 	}
 }
 
-// fault is what is wrong with the webhooks of a Service or a configuration.
-type fault struct{ name, says, advice string }
-
 // checkHooks reports webhooks that cannot be called.
 func checkHooks(l list, f *Facts) {
-	faults := map[fault][]string{}
+	faults, unread := map[cause][]string{}, 0
 	for _, hook := range f.Extension.Hooks {
 		advice, means := admissionRunbook, "what they check is refused"
 		switch {
@@ -208,20 +204,27 @@ func checkHooks(l list, f *Facts) {
 		case hook.Ignored:
 			means = "what they check passes unchecked"
 		}
-		if reached, known := f.Extension.Reached[hook.Service]; known && !reached {
-			why := fault{"webhooks of " + hook.Service.String(), "the Service has no endpoint that is ready, so " + means, advice}
+		reached, known := f.Extension.Reached[hook.Service]
+		switch {
+		case !known && hook.Service.Name != "":
+			unread++
+		case known && !reached:
+			why := cause{"webhooks of " + hook.Service.String(), "the Service has no endpoint that is ready, so " + means, advice}
 			faults[why] = append(faults[why], hook.Name)
 		}
 		if until := lastDay(hook.CABundle); !until.IsZero() && until.Before(f.serverNow()) {
-			why := fault{"authority of webhooks", "every certificate in the caBundle has expired, so " + means, advice}
+			why := cause{"authority of webhooks", "every certificate in the caBundle has expired, so " + means, advice}
 			faults[why] = append(faults[why], hook.Name)
 		}
 	}
-	inOrder := func(a, b fault) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says)) }
-	for _, why := range slices.SortedFunc(maps.Keys(faults), inOrder) {
+	for _, why := range inOrder(faults) {
 		l.add(Warn, why.name, fmt.Sprintf("%s (%s)", why.says, some(faults[why])), why.advice)
 	}
-	if len(faults) == 0 {
+	if unread > 0 {
+		l.add(Warn, "webhooks", fmt.Sprintf("the endpoints of %d were not looked at: they have more than %d Services", unread, maxBackends),
+			admissionRunbook)
+	}
+	if len(faults)+unread == 0 {
 		l.ok("webhooks", "nothing keeps the apiservers from calling any of %d", len(f.Extension.Hooks))
 	}
 }

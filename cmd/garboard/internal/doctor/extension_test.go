@@ -66,6 +66,7 @@ func TestExtension(t *testing.T) {
 		{"no endpoint, ignored", hook(false, func(h *Hook) { h.Ignored = true }), "webhooks of shop/hooks", "passes unchecked", "GarboardAdmissionWebhookFails"},
 		{"no endpoint, conversion", hook(false, func(h *Hook) { h.Conversion = true }), "webhooks of shop/hooks", "neither read nor written", "GarboardConversionWebhookFails"},
 		{"by URL", hook(false, func(h *Hook) { h.Service = types.NamespacedName{} }), "", "", ""},
+		{"not looked at", hook(true, func(h *Hook) { h.Service.Name = "other" }), "webhooks", "endpoints of 1 were not looked at", "GarboardAdmissionWebhookFails"},
 		{"a sound authority", hook(true, func(h *Hook) { h.CABundle = slices.Concat(expired, lasting) }), "", "", ""},
 		{"an expired authority", hook(true, func(h *Hook) { h.CABundle = expired }), "authority of webhooks", "has expired", "GarboardAdmissionWebhookFails"},
 		{"no certificate", hook(true, func(h *Hook) { h.CABundle = []byte("x") }), "", "", ""},

@@ -224,7 +224,6 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 	}
 	f.Autoscalers, _, f.AutoscalersErr = client.Of[*autoscalingv2.HorizontalPodAutoscaler](api).List(ctx, "", metav1.ListOptions{})
 	f.APIServices, _, f.APIServicesErr = client.Of[*apiregistrationv1.APIService](api).List(ctx, "", metav1.ListOptions{})
-	f.Extension.gather(ctx, api)
 	f.Contention, _, f.ContentionErr = client.Of[*corev1.Event](api).List(ctx, "", metav1.ListOptions{FieldSelector: "reason=" + writeBackOff})
 	found, _, err := client.Of[*discoveryv1.EndpointSlice](api).List(ctx, metav1.NamespaceDefault, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=kubernetes",
@@ -235,6 +234,7 @@ func (f *Facts) objects(ctx context.Context, config *rest.Config) {
 			f.Apiservers = append(f.Apiservers, e.Addresses...)
 		}
 	}
+	f.Extension.gather(ctx, api) // Last, since schemas may be large, and the time for all is bounded.
 }
 
 func byName(leases []*coordinationv1.Lease) map[string]*coordinationv1.Lease {

@@ -4,6 +4,7 @@ package controltest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -214,6 +215,18 @@ func (p *Plane) Events(reason string) []string {
 func MarkReady(p *Plane, namespace, name string, ready bool) {
 	p.t.Helper()
 	SetStatus(p, namespace, name, func(pod *corev1.Pod) { SetReady(pod, ready) })
+}
+
+// Flap makes n pods of the default namespace, with a name and a number from 0 on, not ready, ready and not ready again, a
+// second apart.
+func Flap(p *Plane, name string, n int) {
+	p.t.Helper()
+	for _, ready := range []bool{false, true, false} {
+		for i := range n {
+			MarkReady(p, metav1.NamespaceDefault, fmt.Sprint(name, i), ready)
+		}
+		<-time.After(time.Second)
+	}
 }
 
 // SetReady sets a pod's status to running, ready or not, as of now.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,6 +300,19 @@ func TestWithdrawnRight(t *testing.T) {
 	}
 	if outcome := answered(ask); outcome != watchv1.Outcome_OUTCOME_FORBIDDEN || did(func() bool { return heard["after"] }) {
 		t.Errorf("after the right ended: got %v, received %v", outcome, heard)
+	}
+}
+
+// TestLivesOfConnections: the connection of a node's agent and those of other clients each end at their own time.
+func TestLivesOfConnections(t *testing.T) {
+	t.Parallel()
+	s := harness.StartWith(t, func(cfg *apiserver.Config) { cfg.Bus.NodeLife = 2 * time.Second })
+	var agents, others atomic.Int32
+	s.OnBus("system:kube-scheduler").OnReconnect(func() { others.Add(1) })
+	s.OnBus("system:node:n1").OnReconnect(func() { agents.Add(1) })
+	harness.Eventually(t, "the agent has reconnected twice", func() bool { return agents.Load() >= 2 })
+	if n := others.Load(); n > 0 {
+		t.Errorf("another client has reconnected %d times", n)
 	}
 }
 

@@ -112,7 +112,9 @@ type cause struct{ name, says, advice string }
 
 // inOrder returns causes sorted by their names.
 func inOrder(causes map[cause][]string) []cause {
-	return slices.SortedFunc(maps.Keys(causes), func(a, b cause) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says)) })
+	return slices.SortedFunc(maps.Keys(causes), func(a, b cause) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.says, b.says))
+	})
 }
 
 func checkStorage(l list, f *Facts) {

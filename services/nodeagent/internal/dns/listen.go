@@ -98,7 +98,8 @@ func open(ctx context.Context, addr netip.AddrPort) (conns []*net.UDPConn, liste
 	return conns, listener, nil
 }
 
-// serve answers what comes in until ctx ends, and closes the sockets.
+// serve answers what comes in until ctx ends, and closes the sockets. It answers nothing before the
+// resolver configuration of the node is read.
 func (s *Server) serve(ctx context.Context, conns []*net.UDPConn, listener *net.TCPListener, ready func()) {
 	stop := context.AfterFunc(ctx, func() {
 		for _, conn := range conns {
@@ -112,6 +113,12 @@ func (s *Server) serve(ctx context.Context, conns []*net.UDPConn, listener *net.
 	s.bound = append(s.bound, addr)
 	s.mu.Unlock()
 	ready()
+	// Without the search domains of the node an answer could be wrong. Until then the kernel keeps
+	// questions, and what checks for loops among them.
+	select {
+	case <-s.forward.Loaded():
+	case <-ctx.Done():
+	}
 	var tasks sync.WaitGroup
 	for _, conn := range conns {
 		_ = conn.SetReadBuffer(readBuffer) // The kernel's limit may be lower.

@@ -3,9 +3,13 @@ package dns
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	mdns "github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 )
 
 // searching makes the asker a pod of a namespace, on a node with a search domain.
@@ -95,6 +99,56 @@ func TestSearch(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSearchAtStart asks while the resolver configuration of the node is still being read: a named
+// pipe has it, and a reader waits for its writer.
+func TestSearchAtStart(t *testing.T) {
+	u := newUpstream(t, zoneFile{
+		"host.":                  "host. 60 IN A 192.0.2.66",
+		"host.corp.example.com.": "host.corp.example.com. 60 IN A 192.0.2.1",
+	})
+	path := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, someObjects(), func(cfg *Config) {
+		searching(t, u, "a")(cfg)
+		cfg.ResolverConfig = path
+	})
+	answers := make(chan string, 1)
+	go func() {
+		client := mdns.Client{Timeout: 10 * time.Second}
+		answer, _, err := client.Exchange(question("host.a.svc.cluster.local", mdns.TypeA), c.addr)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		answers <- text(answer)
+	}()
+	select {
+	case got := <-answers:
+		t.Errorf("without the configuration it answers %s", got)
+	case <-time.After(200 * time.Millisecond):
+	}
+	conf, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What reads the configuration again must not wait for a writer.
+	if err := os.Rename(hostFile(t, "search corp.example.com\n"), path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conf.WriteString("search corp.example.com\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conf.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const want = "NOERROR; host.a.svc.cluster.local. CNAME host.corp.example.com., host.corp.example.com. A 192.0.2.1"
+	if got := <-answers; got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 }
 

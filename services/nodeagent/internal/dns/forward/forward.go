@@ -61,8 +61,9 @@ type Forwarder struct {
 
 	// starts has the flights that Run has not started yet: as many as there can be at most.
 	starts chan *flight
-	// ended is closed when Run has ended.
-	ended chan struct{}
+	// loaded is closed when Run has read the resolver configuration for the first time, ended when
+	// Run has ended.
+	loaded, ended chan struct{}
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -91,7 +92,8 @@ func New(cfg Config) (*Forwarder, error) {
 	}
 	f := &Forwarder{
 		cfg: cfg, log: cfg.Logger, exchange: exchange, stubs: map[string]wire.Name{},
-		starts: make(chan *flight, maxFlights), ended: make(chan struct{}), flights: map[string]*flight{},
+		starts: make(chan *flight, maxFlights), loaded: make(chan struct{}), ended: make(chan struct{}),
+		flights: map[string]*flight{},
 	}
 	for domain := range cfg.StubDomains {
 		name, err := wire.ParseName(domain)
@@ -118,6 +120,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	defer marks.Stop()
 	var conf string
 	f.reload(ctx, &tasks, &conf, true)
+	close(f.loaded)
 	for {
 		select {
 		case <-ctx.Done():
@@ -232,6 +235,10 @@ func (f *Forwarder) Stub(name, below *wire.Name) bool {
 		return ok
 	})
 }
+
+// Loaded returns a channel that is closed when Run has read the resolver configuration: before that
+// there are no search domains and no servers.
+func (f *Forwarder) Loaded() <-chan struct{} { return f.loaded }
 
 // Searches returns the search domains of the node. The caller must not change them.
 func (f *Forwarder) Searches() []wire.Name { return f.routes.Load().searches }

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authz"
 	"github.com/garboard/garboard/services/apiserver/internal/http/webhook"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/managedfields"
 	"github.com/garboard/garboard/services/apiserver/internal/registry/turns"
 	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
@@ -159,7 +160,7 @@ type Admitted struct {
 
 // Table returns objs, which are of the kind or the one object of a subresource, as the Table that
 // kubectl prints. listMeta may be nil.
-func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions) *metav1.Table {
+func (r *Resource) Table(objs []scheme.Object, listMeta *metav1.ListMeta, opts columns.Options) *metav1.Table {
 	kind := r.kind.GroupVersionKind
 	if len(objs) == 1 && !r.kind.Holds(objs[0]) {
 		kind = objs[0].GetObjectKind().GroupVersionKind()

@@ -22,6 +22,9 @@ import (
 type List struct {
 	// Kind is the list's own: PodList.
 	Kind schema.GroupVersionKind
+	// Partial is the kind of the items if they are the metadata alone of objects, PartialObjectMetadata; empty for
+	// objects as they are.
+	Partial schema.GroupVersionKind
 	// Meta is the list's metadata.
 	Meta metav1.ListMeta
 	// Len is the number of items.
@@ -82,13 +85,24 @@ func (e *Encoder) jsonList(w http.ResponseWriter, r *http.Request, format Format
 // appendItem writes an item in JSON. A custom object whose stored bytes are at hand is not encoded again.
 func appendItem(to *bytes.Buffer, format Format, bare *bareCopy, list List, i int) error {
 	obj, plain := list.Item(i)
+	if !list.Partial.Empty() {
+		if data, ok := PartialJSON(to.AvailableBuffer(), obj, plain, list.Partial); ok {
+			_, err := to.Write(data)
+			return err
+		}
+		return encodeItem(to, format, Partial(obj, list.Partial))
+	}
 	if _, loose := obj.(*unstructured.Unstructured); loose && plain != nil {
 		if place, ok := versionIn(plain); ok {
 			_, err := to.Write(place.appendVersioned(to.AvailableBuffer(), plain, obj.GetResourceVersion()))
 			return err
 		}
 	}
-	if err := format.Info.Serializer.Encode(bare.of(obj), to); err != nil {
+	return encodeItem(to, format, bare.of(obj))
+}
+
+func encodeItem(to *bytes.Buffer, format Format, obj runtime.Object) error {
+	if err := format.Info.Serializer.Encode(obj, to); err != nil {
 		return err
 	}
 	to.Truncate(to.Len() - 1) // the serializer ends with a newline

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/scheme"
@@ -42,8 +43,7 @@ func (e *Encoder) protobufList(w http.ResponseWriter, r *http.Request, list List
 	size := field(objectMeta, len(listMeta))
 	items := make([]splice, list.Len)
 	for i := range items {
-		obj, plain := list.Item(i)
-		if items[i], err = newSplice(obj, plain); err != nil {
+		if items[i], err = list.splice(i); err != nil {
 			return fmt.Errorf("encoding an item of a list: %w", err)
 		}
 		size += field(listItems, items[i].size)
@@ -62,7 +62,12 @@ func (e *Encoder) protobufList(w http.ResponseWriter, r *http.Request, list List
 	for i := range items {
 		obj, plain := list.Item(i)
 		buffer = begin(buffer, listItems, items[i].size)
-		if buffer, err = items[i].append(buffer, obj, plain); err != nil {
+		if made := items[i].made; made != nil {
+			buffer, err = appendMessage(buffer, made, items[i].size)
+		} else {
+			buffer, err = items[i].append(buffer, obj, plain)
+		}
+		if err != nil {
 			return b.fail(fmt.Errorf("encoding an item of a list: %w", err))
 		}
 		if _, err := b.Write(buffer); err != nil {
@@ -92,11 +97,31 @@ func begin(buffer []byte, number protowire.Number, n int) []byte {
 }
 
 // splice is where an object's resourceVersion goes in its stored message. The result is a new head
-// for the metadata, message[first:from], the version and message[to:].
+// for the metadata, message[first:from], the version and message[to:end].
 type splice struct {
-	// size is the size of the whole message with the version, metadata that of its metadata.
-	size, metadata  int
-	first, from, to int
+	// size is the size of the result, metadata that of its metadata.
+	size, metadata       int
+	first, from, to, end int
+	// made is the result as a message if it is not made of the stored one; nil otherwise.
+	made message
+}
+
+// splice returns how an item is written.
+func (l List) splice(i int) (splice, error) {
+	obj, plain := l.Item(i)
+	if l.Partial.Empty() {
+		return newSplice(obj, plain)
+	}
+	if _, loose := obj.(*unstructured.Unstructured); loose || plain == nil {
+		made := partialOf(obj, plain, l.Partial)
+		return splice{size: made.Size(), made: made}, nil
+	}
+	s, err := newSplice(obj, plain)
+	if err == nil {
+		rest := s.size - field(objectMeta, s.metadata)
+		s.size, s.end = s.size-rest, s.end-rest
+	}
+	return s, err
 }
 
 // newSplice finds the position in plain. If plain is nil, the object will be encoded.
@@ -141,7 +166,7 @@ func newSplice(obj scheme.Object, plain []byte) (splice, error) {
 		s.to = s.from
 	}
 	s.metadata = int(length) - (s.to - s.from) + field(resourceVersion, len(obj.GetResourceVersion()))
-	s.size = field(objectMeta, s.metadata) + len(plain) - end
+	s.size, s.end = field(objectMeta, s.metadata)+len(plain)-end, len(plain)
 	return s, nil
 }
 
@@ -152,18 +177,23 @@ func (s splice) append(buffer []byte, obj scheme.Object, plain []byte) ([]byte, 
 		if !ok {
 			return nil, fmt.Errorf("a %T has no protobuf form", obj)
 		}
-		at := len(buffer)
-		buffer = append(buffer, make([]byte, s.size)...)
-		n, err := encodable.MarshalToSizedBuffer(buffer[at:])
-		if err == nil && n != s.size {
-			err = fmt.Errorf("a %T of %d bytes took %d", obj, s.size, n)
-		}
-		return buffer, err
+		return appendMessage(buffer, encodable, s.size)
 	}
 	version := obj.GetResourceVersion()
 	buffer = begin(buffer, objectMeta, s.metadata)
 	buffer = append(buffer, plain[s.first:s.from]...)
 	buffer = begin(buffer, resourceVersion, len(version))
 	buffer = append(buffer, version...)
-	return append(buffer, plain[s.to:]...), nil
+	return append(buffer, plain[s.to:s.end]...), nil
+}
+
+// appendMessage appends a message of a size.
+func appendMessage(buffer []byte, encodable message, size int) ([]byte, error) {
+	at := len(buffer)
+	buffer = append(buffer, make([]byte, size)...)
+	n, err := encodable.MarshalToSizedBuffer(buffer[at:])
+	if err == nil && n != size {
+		err = fmt.Errorf("a %T of %d bytes took %d", encodable, size, n)
+	}
+	return buffer, err
 }

@@ -4,7 +4,8 @@ import "bytes"
 
 // insertion is where the resourceVersion goes in an object that etcd holds as JSON, without it.
 type insertion struct {
-	at int
+	// at is the place, from where the metadata begins.
+	at, from int
 	// before and after say whether the metadata has fields on that side.
 	before, after bool
 }
@@ -30,7 +31,7 @@ func versionIn(data []byte) (insertion, bool) {
 
 // inMetadata returns the place in the metadata, at which the scanner is.
 func (s *scanner) inMetadata() (insertion, bool) {
-	var place insertion
+	place := insertion{from: s.at}
 	for inner := s.open(); inner; inner = s.next() {
 		at := s.at
 		name, ok := s.name()

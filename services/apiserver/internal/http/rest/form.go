@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // The kinds of meta.k8s.io into which objects can be converted.
@@ -30,22 +32,36 @@ func forms(metadata string) []schema.GroupVersionKind {
 }
 
 // tableOf returns a table of objects in the version that the client wants.
-func tableOf(resource *registry.Resource, objs []scheme.Object, listMeta *metav1.ListMeta, opts *metav1.TableOptions, as schema.GroupVersionKind) *metav1.Table {
-	table := resource.Table(objs, listMeta, opts)
-	if version := as.GroupVersion(); version != metav1.SchemeGroupVersion {
-		table.SetGroupVersionKind(as)
-		for _, row := range table.Rows {
-			if metadata, ok := row.Object.Object.(*metav1.PartialObjectMetadata); ok {
-				metadata.SetGroupVersionKind(version.WithKind(asPartial))
-			}
-		}
+func tableOf(
+	resource *registry.Resource, items []feed.Item, listMeta *metav1.ListMeta, opts *metav1.TableOptions, as schema.GroupVersionKind,
+) *metav1.Table {
+	objs := make([]scheme.Object, len(items))
+	for i, item := range items {
+		objs[i] = item.Object
 	}
+	table := resource.Table(objs, listMeta, columns.Options{NoHeaders: opts.NoHeaders, Include: func(i int) runtime.RawExtension {
+		return included(items[i], opts.IncludeObject, as)
+	}})
+	table.SetGroupVersionKind(as)
 	return table
 }
 
-// partial returns an object's metadata in the version that the client wants.
-func partial(obj scheme.Object, as schema.GroupVersionKind) runtime.Object {
-	metadata := columns.Partial(obj)
-	metadata.SetGroupVersionKind(as.GroupVersion().WithKind(asPartial))
-	return metadata
+// included returns what of an object is sent with its row: its metadata unless the client asked otherwise.
+func included(item feed.Item, policy metav1.IncludeObjectPolicy, as schema.GroupVersionKind) runtime.RawExtension {
+	switch policy {
+	case metav1.IncludeNone:
+		return runtime.RawExtension{}
+	case metav1.IncludeObject:
+		return runtime.RawExtension{Object: item.Object}
+	}
+	as = partialOf(as)
+	if data, ok := response.PartialJSON(nil, item.Object, item.Plain, as); ok {
+		return runtime.RawExtension{Raw: data}
+	}
+	return runtime.RawExtension{Object: response.Partial(item.Object, as)}
+}
+
+// partialOf returns the kind of an object's metadata alone, of the version of a kind that the client wants.
+func partialOf(as schema.GroupVersionKind) schema.GroupVersionKind {
+	return as.GroupVersion().WithKind(asPartial)
 }

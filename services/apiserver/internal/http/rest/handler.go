@@ -26,6 +26,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/http/rest/warnings"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // Review answers a review: it fills in the status of obj, an object of a virtual kind that the
@@ -211,9 +212,9 @@ func (c *call) send(code int, format response.Format, obj runtime.Object) error 
 			if err != nil {
 				return err
 			}
-			obj = tableOf(c.resource, []scheme.Object{typed}, nil, opts, format.As)
+			obj = tableOf(c.resource, []feed.Item{{Object: typed}}, nil, opts, format.As)
 		case asPartial:
-			obj = partial(typed, format.As)
+			obj = response.Partial(typed, partialOf(format.As))
 		}
 	}
 	c.Encoder.Object(c.w, c.r, code, format, obj)

@@ -17,7 +17,7 @@ import (
 	"github.com/garboard/garboard/libs/fabric"
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
-	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 func (c *call) get() error {
@@ -70,14 +70,19 @@ func (c *call) list() error {
 	}
 	c.setHistory(listing.History)
 	c.warnUnreadable(listing.Unreadable)
-	if format.As.Kind == "" {
-		err := c.Encoder.List(c.w, c.r, format, response.List{
-			Kind: c.req.Kind.ListKind(), Meta: listing.Meta(), Len: len(listing.Items),
-			Item: func(i int) (scheme.Object, []byte) { return listing.Items[i].Object, listing.Items[i].Plain },
-		})
-		if !errors.Is(err, response.ErrNotStreamed) {
-			return err
-		}
+	listMeta := listing.Meta()
+	if format.As.Kind == asTable {
+		return c.sendTable(format, listing.Items, &listMeta)
+	}
+	streamed := response.List{
+		Kind: c.req.Kind.ListKind(), Meta: listMeta, Len: len(listing.Items),
+		Item: func(i int) (scheme.Object, []byte) { return listing.Items[i].Object, listing.Items[i].Plain },
+	}
+	if format.As.Kind == asPartialList {
+		streamed.Kind, streamed.Partial = format.As, partialOf(format.As)
+	}
+	if err := c.Encoder.List(c.w, c.r, format, streamed); !errors.Is(err, response.ErrNotStreamed) {
+		return err
 	}
 	list, err := c.resource.ListOf(listing)
 	if err != nil {
@@ -112,25 +117,20 @@ func (c *call) warnUnreadable(keys []string) {
 func (c *call) sendList(format response.Format, list runtime.Object) error {
 	switch format.As.Kind {
 	case asTable:
-		opts, err := c.tableOptions()
+		found, listMeta, err := items(list)
 		if err != nil {
 			return err
 		}
-		objs, listMeta, err := items(list)
-		if err != nil {
-			return err
-		}
-		list = tableOf(c.resource, objs, listMeta, opts, format.As)
+		return c.sendTable(format, found, listMeta)
 	case asPartialList:
-		objs, listMeta, err := items(list)
+		found, listMeta, err := items(list)
 		if err != nil {
 			return err
 		}
-		partials := &metav1.PartialObjectMetadataList{ListMeta: *listMeta, Items: make([]metav1.PartialObjectMetadata, len(objs))}
+		partials := &metav1.PartialObjectMetadataList{ListMeta: *listMeta, Items: make([]metav1.PartialObjectMetadata, len(found))}
 		partials.SetGroupVersionKind(format.As)
-		for i, obj := range objs {
-			partials.Items[i] = *columns.Partial(obj)
-			partials.Items[i].SetGroupVersionKind(format.As.GroupVersion().WithKind(asPartial))
+		for i, item := range found {
+			partials.Items[i] = *response.Partial(item.Object, partialOf(format.As))
 		}
 		list = partials
 	default:
@@ -151,8 +151,18 @@ func (c *call) sendList(format response.Format, list runtime.Object) error {
 	return nil
 }
 
+// sendTable responds with the table of a list.
+func (c *call) sendTable(format response.Format, items []feed.Item, listMeta *metav1.ListMeta) error {
+	opts, err := c.tableOptions()
+	if err != nil {
+		return err
+	}
+	c.Encoder.Object(c.w, c.r, http.StatusOK, format, tableOf(c.resource, items, listMeta, opts, format.As))
+	return nil
+}
+
 // items returns the objects and the metadata of a list.
-func items(list runtime.Object) ([]scheme.Object, *metav1.ListMeta, error) {
+func items(list runtime.Object) ([]feed.Item, *metav1.ListMeta, error) {
 	access, err := meta.ListAccessor(list)
 	if err != nil {
 		return nil, nil, apierrors.NewInternalError(err)
@@ -160,15 +170,15 @@ func items(list runtime.Object) ([]scheme.Object, *metav1.ListMeta, error) {
 	listMeta := &metav1.ListMeta{
 		ResourceVersion: access.GetResourceVersion(), Continue: access.GetContinue(), RemainingItemCount: access.GetRemainingItemCount(),
 	}
-	objs := make([]scheme.Object, 0, meta.LenList(list))
+	found := make([]feed.Item, 0, meta.LenList(list))
 	err = meta.EachListItem(list, func(item runtime.Object) error {
 		if obj, ok := item.(scheme.Object); ok {
-			objs = append(objs, obj)
+			found = append(found, feed.Item{Object: obj})
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, nil, apierrors.NewInternalError(err)
 	}
-	return objs, listMeta, nil
+	return found, listMeta, nil
 }

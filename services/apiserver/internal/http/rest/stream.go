@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/http/response"
 	"github.com/garboard/garboard/services/apiserver/internal/registry"
+	"github.com/garboard/garboard/services/apiserver/internal/storage/feed"
 )
 
 // stream is the response to a watch. It implements the registry's Sink.
@@ -157,9 +158,9 @@ func (s *stream) present(obj runtime.Object) runtime.Object {
 	}
 	switch s.format.As.Kind {
 	case asTable:
-		return tableOf(s.call.resource, []scheme.Object{typed}, nil, s.table, s.format.As)
+		return tableOf(s.call.resource, []feed.Item{{Object: typed}}, nil, s.table, s.format.As)
 	case asPartial:
-		return partial(typed, s.format.As)
+		return response.Partial(typed, partialOf(s.format.As))
 	}
 	return obj
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/garboard/garboard/libs/scheme"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
@@ -12,7 +13,7 @@ func TestEveryKindHasColumnsAndAsManyCells(t *testing.T) {
 		if kind.Virtual {
 			continue
 		}
-		table := All(Config{})[kind.GroupVersionKind].Columns.Table([]scheme.Object{kind.New()}, nil, nil, kindtest.Now())
+		table := All(Config{})[kind.GroupVersionKind].Columns.Table([]scheme.Object{kind.New()}, nil, columns.Options{}, kindtest.Now())
 		if len(table.Rows[0].Cells) != len(table.ColumnDefinitions) {
 			t.Errorf("%s has %d columns and %d cells", kind.Kind, len(table.ColumnDefinitions), len(table.Rows[0].Cells))
 		}

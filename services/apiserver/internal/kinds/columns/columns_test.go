@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/garboard/garboard/libs/scheme"
 )
@@ -37,7 +38,7 @@ func TestLayouts(t *testing.T) {
 		"of another type": {ofPods, []string{"Name", "Age"}, [][]any{{nil, nil}, {nil, nil}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := c.layout.Table([]scheme.Object{named("b"), named("a")}, &metav1.ListMeta{ResourceVersion: "9"}, nil, now)
+			table := c.layout.Table([]scheme.Object{named("b"), named("a")}, &metav1.ListMeta{ResourceVersion: "9"}, Options{}, now)
 			var columns []string
 			for _, column := range table.ColumnDefinitions {
 				if columns = append(columns, column.Name); column.Description == "" {
@@ -59,21 +60,21 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestIncludedObject checks how much of an object its row has.
-func TestIncludedObject(t *testing.T) {
-	one := []scheme.Object{named("one")}
-	for policy, want := range map[metav1.IncludeObjectPolicy]string{
-		"":                     "*v1.PartialObjectMetadata",
-		metav1.IncludeMetadata: "*v1.PartialObjectMetadata",
-		metav1.IncludeObject:   "*v1.ConfigMap",
-	} {
-		table := Aged().Table(one, nil, &metav1.TableOptions{IncludeObject: policy}, now)
-		if got := reflect.TypeOf(table.Rows[0].Object.Object).String(); got != want {
-			t.Errorf("%q: got a %s, want %s", policy, got, want)
+// TestOptions checks what a table has in addition to its cells, also if its rows are in another order than the objects.
+func TestOptions(t *testing.T) {
+	objs := []scheme.Object{named("b"), named("a")}
+	sorted := Aged()
+	sorted.Order = func(a, b scheme.Object) int { return strings.Compare(a.GetName(), b.GetName()) }
+	table := sorted.Table(objs, nil, Options{Include: func(i int) runtime.RawExtension {
+		return runtime.RawExtension{Raw: []byte(objs[i].GetName())}
+	}}, now)
+	for i, want := range []string{"a", "b"} {
+		if row := table.Rows[i]; row.Cells[0] != want || string(row.Object.Raw) != want {
+			t.Errorf("row %d is that of %v, with the object %s, want %s", i, row.Cells[0], row.Object.Raw, want)
 		}
 	}
-	table := Aged().Table(one, nil, &metav1.TableOptions{IncludeObject: metav1.IncludeNone, NoHeaders: true}, now)
-	if table.Rows[0].Object.Object != nil || table.ColumnDefinitions != nil || table.ResourceVersion != "7" {
+	table = Aged().Table(objs[:1], nil, Options{NoHeaders: true}, now)
+	if object := table.Rows[0].Object; object.Object != nil || object.Raw != nil || table.ColumnDefinitions != nil || table.ResourceVersion != "7" {
 		t.Errorf("got table %+v, want no column definitions and objects", table)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard/garboard/services/apiserver/internal/http/authn"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/builtin"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/validation/metadata"
 )
 
@@ -169,7 +170,7 @@ func (r *Rules) print(kind *scheme.Kind, obj scheme.Object) Answer {
 	if s := r.definitions[kind.GroupVersionKind]; s.Default != nil {
 		s.Default(obj)
 	}
-	table := r.definitions[kind.GroupVersionKind].Columns.Table([]scheme.Object{obj}, nil, nil, time.Now())
+	table := r.definitions[kind.GroupVersionKind].Columns.Table([]scheme.Object{obj}, nil, columns.Options{}, time.Now())
 	var answer Answer
 	for _, column := range table.ColumnDefinitions {
 		answer.Columns = append(answer.Columns, fmt.Sprintf("%s %s %d", column.Name, column.Type, column.Priority))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/kindtest"
 )
 
@@ -61,7 +62,7 @@ func TestFlowSchemasAreShownInTheOrderInWhichTheyMatch(t *testing.T) {
 	}
 	objs := []scheme.Object{schema("a", 9), schema("c", 1), schema("b", 1)}
 	var names []any
-	for _, row := range FlowSchema().Columns.Table(objs, nil, nil, kindtest.Now()).Rows {
+	for _, row := range FlowSchema().Columns.Table(objs, nil, columns.Options{}, kindtest.Now()).Rows {
 		names = append(names, row.Cells[0])
 	}
 	if diff := cmp.Diff([]any{"b", "c", "a"}, names); diff != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/differences"
 )
 
@@ -142,7 +143,7 @@ func printedColumns(kind *scheme.Kind, catalog *kinds.Catalog) string {
 		return ""
 	}
 	var usual, wide []string
-	for _, column := range catalog.Columns(kind.GroupVersionKind).Table(nil, nil, nil, time.Time{}).ColumnDefinitions {
+	for _, column := range catalog.Columns(kind.GroupVersionKind).Table(nil, nil, columns.Options{}, time.Time{}).ColumnDefinitions {
 		if column.Priority == 0 {
 			usual = append(usual, column.Name)
 		} else {

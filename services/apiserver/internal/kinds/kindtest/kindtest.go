@@ -11,6 +11,7 @@ import (
 
 	"github.com/garboard/garboard/libs/scheme"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds"
+	"github.com/garboard/garboard/services/apiserver/internal/kinds/columns"
 	"github.com/garboard/garboard/services/apiserver/internal/kinds/samples"
 )
 
@@ -42,16 +43,16 @@ func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now().Add(-d)) }
 
 // Row checks the names of a kind's columns and the cells of an object. The names of columns that
 // only -o wide shows end in an asterisk.
-func Row(t *testing.T, kind *kinds.Definition, obj scheme.Object, columns []string, cells []any) {
+func Row(t *testing.T, kind *kinds.Definition, obj scheme.Object, names []string, cells []any) {
 	t.Helper()
-	var names []string
-	for _, column := range kind.Columns.Table([]scheme.Object{obj}, nil, nil, Now()).ColumnDefinitions {
+	var got []string
+	for _, column := range kind.Columns.Table([]scheme.Object{obj}, nil, columns.Options{}, Now()).ColumnDefinitions {
 		if column.Priority > 0 {
 			column.Name += "*"
 		}
-		names = append(names, column.Name)
+		got = append(got, column.Name)
 	}
-	if diff := cmp.Diff(columns, names); diff != "" {
+	if diff := cmp.Diff(names, got); diff != "" {
 		t.Errorf("columns (-want +got):\n%s", diff)
 	}
 	Cells(t, kind, obj, cells)
@@ -60,7 +61,7 @@ func Row(t *testing.T, kind *kinds.Definition, obj scheme.Object, columns []stri
 // Cells checks the cells of an object's row.
 func Cells(t *testing.T, kind *kinds.Definition, obj scheme.Object, cells []any) {
 	t.Helper()
-	if diff := cmp.Diff(cells, kind.Columns.Table([]scheme.Object{obj}, nil, nil, Now()).Rows[0].Cells); diff != "" {
+	if diff := cmp.Diff(cells, kind.Columns.Table([]scheme.Object{obj}, nil, columns.Options{}, Now()).Rows[0].Cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/yaml"
@@ -265,8 +266,12 @@ func withoutManagedFields(obj runtime.Object) runtime.Object {
 	}
 	if table, ok := obj.(*metav1.Table); ok {
 		for i := range table.Rows {
-			if row := table.Rows[i].Object.Object; row != nil {
-				_ = clearFields(row)
+			row := &table.Rows[i].Object
+			if loose := new(unstructured.Unstructured); row.Raw != nil && loose.UnmarshalJSON(row.Raw) == nil {
+				*row = runtime.RawExtension{Object: loose}
+			}
+			if row.Object != nil {
+				_ = clearFields(row.Object)
 			}
 		}
 		return obj

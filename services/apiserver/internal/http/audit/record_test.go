@@ -65,6 +65,8 @@ func TestObjects(t *testing.T) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
 		Rows:     []metav1.TableRow{{Object: runtime.RawExtension{Object: pod}}, {}},
 	}
+	encoded := table.DeepCopy()
+	encoded.Rows[0].Object = runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"Egg","metadata":{"name":"e","managedFields":[{"manager":"m"}]}}`)}
 	for name, c := range map[string]struct {
 		policy           string
 		answer           runtime.Object
@@ -77,6 +79,7 @@ func TestObjects(t *testing.T) {
 		"no managed fields in an object": {"rules: [{level: RequestResponse, omitManagedFields: true}]", pod, true, false, `"kind":"Pod"`},
 		"no managed fields in a list":    {"omitManagedFields: true\nrules: [{level: RequestResponse}]", list, true, false, `"kind":"PodList"`},
 		"no managed fields in a table":   {"omitManagedFields: true\nrules: [{level: RequestResponse}]", table, true, false, `"kind":"Table"`},
+		"no managed fields in its bytes": {"omitManagedFields: true\nrules: [{level: RequestResponse}]", encoded, true, false, `"kind":"Egg"`},
 	} {
 		event := recorded(t, c.policy, func(r *Record) {
 			r.Request(pod)

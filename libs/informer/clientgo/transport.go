@@ -165,14 +165,7 @@ func (r *request) encodeList(to io.Writer, read reading) error {
 
 // partial returns an object's metadata.
 func partial(obj informer.Object) *metav1.PartialObjectMetadata {
-	p := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(),
-		UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(),
-		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
-		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(), Labels: obj.GetLabels(),
-		Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(), Finalizers: obj.GetFinalizers(),
-		ManagedFields: obj.GetManagedFields(),
-	}}
+	p := meta.AsPartialObjectMetadata(obj)
 	p.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
 	return p
 }

@@ -2,7 +2,9 @@ package response
 
 import (
 	"encoding/json"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,17 +15,13 @@ import (
 // Partial returns the metadata of an object as an object of the kind as, which is a PartialObjectMetadata. It shares
 // obj's maps.
 func Partial(obj scheme.Object, as schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	partial := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(),
-		UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(),
-		CreationTimestamp: obj.GetCreationTimestamp(), DeletionTimestamp: obj.GetDeletionTimestamp(),
-		DeletionGracePeriodSeconds: obj.GetDeletionGracePeriodSeconds(), Labels: obj.GetLabels(),
-		Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(), Finalizers: obj.GetFinalizers(),
-		ManagedFields: obj.GetManagedFields(),
-	}}
+	partial := meta.AsPartialObjectMetadata(obj)
 	partial.SetGroupVersionKind(as)
 	return partial
 }
+
+// headSize is about how many bytes PartialJSON adds to the metadata.
+const headSize = 128
 
 // PartialJSON appends to buffer the JSON of Partial for an object of a custom kind, cut from its JSON without the
 // resourceVersion. It returns false if that is not at hand, or not in the form in which objects are stored.
@@ -32,6 +30,7 @@ func PartialJSON(buffer []byte, obj scheme.Object, plain []byte, as schema.Group
 	if !ok {
 		return buffer, false
 	}
+	buffer = slices.Grow(buffer, len(metadata)+headSize)
 	buffer = append(append(buffer, `{"kind":"`...), as.Kind...)
 	buffer = append(append(append(buffer, `","apiVersion":"`...), as.Group...), '/')
 	buffer = append(append(buffer, as.Version...), `","metadata":`...)

@@ -62,12 +62,7 @@ func (e *Encoder) protobufList(w http.ResponseWriter, r *http.Request, list List
 	for i := range items {
 		obj, plain := list.Item(i)
 		buffer = begin(buffer, listItems, items[i].size)
-		if made := items[i].made; made != nil {
-			buffer, err = appendMessage(buffer, made, items[i].size)
-		} else {
-			buffer, err = items[i].append(buffer, obj, plain)
-		}
-		if err != nil {
+		if buffer, err = items[i].append(buffer, obj, plain); err != nil {
 			return b.fail(fmt.Errorf("encoding an item of a list: %w", err))
 		}
 		if _, err := b.Write(buffer); err != nil {
@@ -109,29 +104,23 @@ type splice struct {
 // splice returns how an item is written.
 func (l List) splice(i int) (splice, error) {
 	obj, plain := l.Item(i)
-	if l.Partial.Empty() {
-		return newSplice(obj, plain)
-	}
-	if _, loose := obj.(*unstructured.Unstructured); loose || plain == nil {
+	partial := !l.Partial.Empty()
+	if _, loose := obj.(*unstructured.Unstructured); partial && (loose || plain == nil) {
 		made := partialOf(obj, plain, l.Partial)
 		return splice{size: made.Size(), made: made}, nil
 	}
-	s, err := newSplice(obj, plain)
-	if err == nil {
-		rest := s.size - field(objectMeta, s.metadata)
-		s.size, s.end = s.size-rest, s.end-rest
-	}
-	return s, err
+	return newSplice(obj, plain, partial)
 }
 
-// newSplice finds the position in plain. If plain is nil, the object will be encoded.
-func newSplice(obj scheme.Object, plain []byte) (splice, error) {
+// newSplice finds the position in plain, of which it takes the metadata alone if partial is set. If plain is nil, the
+// object will be encoded.
+func newSplice(obj scheme.Object, plain []byte, partial bool) (splice, error) {
 	if plain == nil {
 		encodable, ok := obj.(message)
 		if !ok {
 			return splice{}, fmt.Errorf("a %T has no protobuf form", obj)
 		}
-		return splice{size: encodable.Size()}, nil
+		return splice{size: encodable.Size(), made: encodable}, nil
 	}
 	number, wire, n := protowire.ConsumeTag(plain)
 	if n < 0 || number != objectMeta || wire != protowire.BytesType {
@@ -166,18 +155,23 @@ func newSplice(obj scheme.Object, plain []byte) (splice, error) {
 		s.to = s.from
 	}
 	s.metadata = int(length) - (s.to - s.from) + field(resourceVersion, len(obj.GetResourceVersion()))
-	s.size, s.end = field(objectMeta, s.metadata)+len(plain)-end, len(plain)
+	if s.end = len(plain); partial {
+		s.end = end
+	}
+	s.size = field(objectMeta, s.metadata) + s.end - end
 	return s, nil
 }
 
 // append appends the object's message.
 func (s splice) append(buffer []byte, obj scheme.Object, plain []byte) ([]byte, error) {
-	if plain == nil {
-		encodable, ok := obj.(message)
-		if !ok {
-			return nil, fmt.Errorf("a %T has no protobuf form", obj)
+	if s.made != nil {
+		at := len(buffer)
+		buffer = append(buffer, make([]byte, s.size)...)
+		n, err := s.made.MarshalToSizedBuffer(buffer[at:])
+		if err == nil && n != s.size {
+			err = fmt.Errorf("a %T of %d bytes took %d", s.made, s.size, n)
 		}
-		return appendMessage(buffer, encodable, s.size)
+		return buffer, err
 	}
 	version := obj.GetResourceVersion()
 	buffer = begin(buffer, objectMeta, s.metadata)
@@ -185,15 +179,4 @@ func (s splice) append(buffer []byte, obj scheme.Object, plain []byte) ([]byte, 
 	buffer = begin(buffer, resourceVersion, len(version))
 	buffer = append(buffer, version...)
 	return append(buffer, plain[s.to:s.end]...), nil
-}
-
-// appendMessage appends a message of a size.
-func appendMessage(buffer []byte, encodable message, size int) ([]byte, error) {
-	at := len(buffer)
-	buffer = append(buffer, make([]byte, size)...)
-	n, err := encodable.MarshalToSizedBuffer(buffer[at:])
-	if err == nil && n != size {
-		err = fmt.Errorf("a %T of %d bytes took %d", encodable, size, n)
-	}
-	return buffer, err
 }

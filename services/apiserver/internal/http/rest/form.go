@@ -54,14 +54,14 @@ func included(item feed.Item, policy metav1.IncludeObjectPolicy, as schema.Group
 	case metav1.IncludeObject:
 		return runtime.RawExtension{Object: item.Object}
 	}
-	as = partialOf(as)
-	if data, ok := response.PartialJSON(nil, item.Object, item.Plain, as); ok {
+	kind := partialKind(as)
+	if data, ok := response.PartialJSON(nil, item.Object, item.Plain, kind); ok {
 		return runtime.RawExtension{Raw: data}
 	}
-	return runtime.RawExtension{Object: response.Partial(item.Object, as)}
+	return runtime.RawExtension{Object: response.Partial(item.Object, kind)}
 }
 
-// partialOf returns the kind of an object's metadata alone, of the version of a kind that the client wants.
-func partialOf(as schema.GroupVersionKind) schema.GroupVersionKind {
+// partialKind returns the kind of an object's metadata alone, of the version of a kind that the client wants.
+func partialKind(as schema.GroupVersionKind) schema.GroupVersionKind {
 	return as.GroupVersion().WithKind(asPartial)
 }

@@ -214,7 +214,7 @@ func (c *call) send(code int, format response.Format, obj runtime.Object) error 
 			}
 			obj = tableOf(c.resource, []feed.Item{{Object: typed}}, nil, opts, format.As)
 		case asPartial:
-			obj = response.Partial(typed, partialOf(format.As))
+			obj = response.Partial(typed, partialKind(format.As))
 		}
 	}
 	c.Encoder.Object(c.w, c.r, code, format, obj)

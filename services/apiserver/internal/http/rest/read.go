@@ -79,7 +79,7 @@ func (c *call) list() error {
 		Item: func(i int) (scheme.Object, []byte) { return listing.Items[i].Object, listing.Items[i].Plain },
 	}
 	if format.As.Kind == asPartialList {
-		streamed.Kind, streamed.Partial = format.As, partialOf(format.As)
+		streamed.Kind, streamed.Partial = format.As, partialKind(format.As)
 	}
 	if err := c.Encoder.List(c.w, c.r, format, streamed); !errors.Is(err, response.ErrNotStreamed) {
 		return err
@@ -130,7 +130,7 @@ func (c *call) sendList(format response.Format, list runtime.Object) error {
 		partials := &metav1.PartialObjectMetadataList{ListMeta: *listMeta, Items: make([]metav1.PartialObjectMetadata, len(found))}
 		partials.SetGroupVersionKind(format.As)
 		for i, item := range found {
-			partials.Items[i] = *response.Partial(item.Object, partialOf(format.As))
+			partials.Items[i] = *response.Partial(item.Object, partialKind(format.As))
 		}
 		list = partials
 	default:

@@ -160,7 +160,7 @@ func (s *stream) present(obj runtime.Object) runtime.Object {
 	case asTable:
 		return tableOf(s.call.resource, []feed.Item{{Object: typed}}, nil, s.table, s.format.As)
 	case asPartial:
-		return response.Partial(typed, partialOf(s.format.As))
+		return response.Partial(typed, partialKind(s.format.As))
 	}
 	return obj
 }

@@ -69,7 +69,8 @@ func (d *discovery) RoundTrip(req *http.Request) (*http.Response, error) {
 func gadget(name string, revision int64) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Gadget", "spec": map[string]any{"size": int64(3)},
-		"metadata": map[string]any{"namespace": "a", "name": name, "uid": "u-" + name, "resourceVersion": fmt.Sprint(revision)},
+		"metadata": map[string]any{"namespace": "a", "name": name, "uid": "u-" + name, "resourceVersion": fmt.Sprint(revision),
+			"labels": map[string]any{"of": name}},
 	}}
 }
 
@@ -114,6 +115,14 @@ func TestCustomResources(t *testing.T) {
 		partial := get(t, to, path+"?resourceVersion=0", "Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 		if partial.StatusCode != http.StatusOK || source.view(t, 0).objects["a/one"].GetObjectKind().GroupVersionKind().Kind != "Gadget" {
 			t.Errorf("metadata: %s, of a view with %v", partial.Status, source.view(t, 0).objects)
+		}
+		var metadata metav1.PartialObjectMetadataList
+		if err := json.NewDecoder(partial.Body).Decode(&metadata); err != nil || len(metadata.Items) != 2 {
+			t.Fatalf("metadata of %d objects: %v", len(metadata.Items), err)
+		}
+		one := metadata.Items[0]
+		if one.Kind != "PartialObjectMetadata" || one.Name != "one" || one.UID != "u-one" || one.ResourceVersion != "4" || one.Labels["of"] != "one" {
+			t.Errorf("the metadata is %+v", one)
 		}
 		if size := sizeOf(gadget("one", 4)); size < 50 {
 			t.Errorf("a custom resource counts as %d bytes", size)
